@@ -129,6 +129,12 @@ class MLA_API Implementation {
 MLA_API Status attend(const Implementation& implementation, const Args& args,
                       const RunOptions& options = {});
 
+// What the multiply-add units behind the row reach on the calling thread for this dtype, in GFLOP/s
+// (a multiply-add counts two), measured over about `milliseconds`: the yardstick of its speed.
+// kUnsupported: the row has no kernels of its own here.
+MLA_API Result<double> probe_peak(const Implementation& implementation, DType dtype,
+                                  double milliseconds);
+
 // The same in double precision by plain loops: the yardstick of every test. out is float64
 // [T,H,Dv] and lse float64 [H,T], both contiguous, indexed by the token's place in cu_seqlens_q;
 // either may be null. args.out and args.lse are not used.
