@@ -8,6 +8,7 @@
 // request where they share K and V, folded into the query rows).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "mla/core.h"
@@ -60,12 +61,24 @@ struct ProjectionShape {
   DType latent_dtype = DType::kBFloat16;
 };
 
+// Registers of a thread that a table takes over and gives back as found: the tile configuration
+// and the tiles of matrix units.
+struct alignas(64) ThreadState {
+  std::byte bytes[64 + 8 * 1024];
+};
+
+// Every buffer a table is given (queries, panel, state, scratch, weights, latents) is aligned to
+// 64 bytes.
 struct Kernels {
   const char* name = nullptr;  // "avx2"
 
   // Whether this table computes the shape itself (an instruction set may leave a dtype to another).
   bool (*supports)(const Shape& shape);
   Blocking (*blocking)(const Shape& shape);
+
+  // Around a run of calls of step() or project() on one thread; null: nothing to do. Not nested.
+  void (*enter_thread)(ThreadState* saved) = nullptr;
+  void (*leave_thread)(const ThreadState* saved) = nullptr;
 
   // rows[i] is the first element of query row i (Dq elements).
   void (*pack_queries)(const Shape& shape, const void* const* rows, std::int64_t count,
