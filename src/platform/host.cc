@@ -1,7 +1,7 @@
 // cpuid, xgetbv, arch_prctl, getauxval, sched_getaffinity.
 #include "platform/host.h"
 
-#include <thread>
+#include <cstdlib>
 #include <vector>
 
 #include "platform/arm64.h"
@@ -101,8 +101,6 @@ CpuFacts host_cpu() {
 CpuFacts host_cpu() { return {}; }
 
 #endif
-
-int host_logical_cpus() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
 int host_affinity() {
 #if defined(__linux__)

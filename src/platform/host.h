@@ -9,8 +9,6 @@ namespace mla::platform {
 // Reads the registers and decodes them; asks the kernel for AMX where the CPU has it. Where nothing
 // can be read, all is unknown.
 CpuFacts host_cpu();
-// CPUs that are online; 0: unknown.
-int host_logical_cpus();
 // CPUs in this thread's affinity mask; 0: unknown.
 int host_affinity();
 

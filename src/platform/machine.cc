@@ -1,4 +1,5 @@
 // This machine, put together from what the CPU, the OS and the drivers say.
+#include <algorithm>
 #include <utility>
 
 #include "mla/platform.h"
@@ -31,7 +32,7 @@ Machine detect() {
   if (machine.caches.l3 == 0) machine.caches.l3 = facts.caches.l3;
 
   const int affinity = platform::host_affinity();
-  machine.logical_cpus = platform::host_logical_cpus();
+  machine.logical_cpus = std::max(platform::online_cpus(""), affinity);
   auto usable =
       platform::usable_threads(machine.logical_cpus, affinity, platform::cgroup_cpu_quota(""));
   machine.usable_threads = usable.count;

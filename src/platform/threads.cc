@@ -55,6 +55,21 @@ bool lists_cpu(std::string_view controllers) {
 
 }  // namespace
 
+int online_cpus(const std::string& root) {
+  // "0-3,8,10-11"
+  std::istringstream ranges(read_text(root + "/sys/devices/system/cpu/online").value_or(""));
+  std::int64_t count = 0;
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const std::size_t dash = range.find('-');
+    const auto first = parse_number(std::string_view(range).substr(0, dash));
+    const auto last =
+        dash == std::string::npos ? first : parse_number(std::string_view(range).substr(dash + 1));
+    if (!first || !last || *last < *first) return 0;
+    count += *last - *first + 1;
+  }
+  return static_cast<int>(count);
+}
+
 std::optional<double> cgroup_cpu_quota(const std::string& root) {
   const std::string mount = root + "/sys/fs/cgroup";
   std::istringstream lines(read_text(root + "/proc/self/cgroup").value_or(""));

@@ -12,6 +12,9 @@ struct UsableThreads {
   std::string limited_by;  // as Machine::threads_limited_by
 };
 
+// CPUs that are online, from <root>/sys/devices/system/cpu/online; 0: unknown.
+int online_cpus(const std::string& root);
+
 // CPUs' worth of time the process's cgroup may use, the least of all its ancestors; none: no limit.
 // Reads <root>/proc/self/cgroup and, for v2, cpu.max, for v1, cpu.cfs_quota_us, under
 // <root>/sys/fs/cgroup.
