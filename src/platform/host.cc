@@ -24,7 +24,7 @@ namespace {
 
 CpuidLeaf cpuid(unsigned leaf, unsigned subleaf = 0) {
   CpuidLeaf out{};
-  if (__get_cpuid_max(leaf & 0x80000000u, nullptr) < leaf) return out;
+  if (static_cast<unsigned>(__get_cpuid_max(leaf & 0x80000000u, nullptr)) < leaf) return out;
   __cpuid_count(leaf, subleaf, out[0], out[1], out[2], out[3]);
   return out;
 }
