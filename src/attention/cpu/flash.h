@@ -1,0 +1,235 @@
+// FlashAttention-2 (arXiv:2307.08691) over packed panels, once for every instruction set with
+// vector registers. One step adds a panel of keys to a block of query rows, a strip of rows at a
+// time, so that S and P stay in the first caches:
+//
+//   S = Q K^T      one outer-product tile [kMr, kNr] after another, inner dimension Dq
+//   P = 2^(c S - m), m the running maximum of c S, c = scale log2(e); l += sum(P)
+//   O += P V       the same tiles, inner dimension keys
+//
+// A key costs Dq + Dv multiply-adds a row and some ten vector operations in kLanes rows of P. O and
+// l are rescaled only when the maximum grows by more than kLazy, so that P stays below 2^kLazy; the
+// sum is exact all the same. Keys a row does not see are never added: their P is 0 by selection.
+#pragma once
+
+#include "attention/cpu/panels.h"
+
+namespace mla::attention::cpu {
+namespace {
+
+template <class Isa>
+struct Flash {
+  using Element = typename Isa::Element;
+  using Vec = typename Isa::Vec;
+  static constexpr Index kLanes = Isa::kLanes;
+  static constexpr float kLazy = 8;
+  static constexpr float kEmpty = -__builtin_inff();
+
+  // m and l [block_q], then o [block_q, dv].
+  struct State {
+    State(const Layout<Isa>& layout, void* memory)
+        : m(static_cast<float*>(memory)), l(m + layout.block_q), o(l + layout.block_q) {}
+    float* m;  // in units of log2: the maximum of c s, not raised for less than kLazy
+    float* l;
+    float* o;
+  };
+
+  static Index state_bytes(const Layout<Isa>& layout) {
+    return round_up(layout.block_q * (2 + layout.dv) * Index{sizeof(float)}, 64);
+  }
+  // S, and where P has elements of its own, P.
+  static Index scratch_bytes(const Layout<Isa>& layout) {
+    const Index elements = Isa::kStrip * layout.s_stride();
+    const Index s_bytes = round_up(elements * Index{sizeof(float)}, 64);
+    return Isa::kPack == 1 ? s_bytes : s_bytes + round_up(elements * Index{sizeof(Element)}, 64);
+  }
+
+  static void begin(const Shape& shape, Index rows, void* memory) {
+    const Layout<Isa> layout(shape);
+    const State state(layout, memory);
+    for (Index r = 0; r < rows; ++r) {
+      state.m[r] = kEmpty;
+      state.l[r] = 0;
+    }
+    for (Index i = 0; i < rows * layout.dv; i += kLanes) Isa::store(state.o + i, Isa::set(0));
+  }
+
+  // A strip of rows at work.
+  struct Strip {
+    Index first = 0;  // row of the block
+    Index rows = 0;
+    float* s = nullptr;
+    Element* p = nullptr;
+  };
+
+  static void step(const Shape& shape, float scale, const Step& step, void* memory, void* scratch) {
+    const Layout<Isa> layout(shape);
+    const State state(layout, memory);
+    Strip strip;
+    strip.s = static_cast<float*>(scratch);
+    if constexpr (Isa::kPack == 1) {
+      strip.p = strip.s;
+    } else {
+      const Index s_floats = Isa::kStrip * layout.s_stride();
+      strip.p = reinterpret_cast<Element*>(strip.s + round_up(s_floats, 16));
+    }
+    for (strip.first = 0; strip.first < step.rows; strip.first += Isa::kStrip) {
+      strip.rows = smaller(Isa::kStrip, step.rows - strip.first);
+      multiply_qk(layout, step, strip);
+      softmax(layout, scale, step, strip, state);
+      multiply_pv(layout, step, strip, state);
+    }
+  }
+
+  // Keys that the last of the rows up to end sees: no row before it sees more.
+  static Index keys_seen(const Step& step, Index end) {
+    return step.visible != nullptr ? step.visible[end - 1] : step.keys;
+  }
+
+  static void multiply_qk(const Layout<Isa>& layout, const Step& step, const Strip& strip) {
+    const Element* const q = static_cast<const Element*>(step.queries) + strip.first * layout.dq;
+    const Element* const k = layout.keys(step.panel);
+    Product<Element> product;
+    product.a_stride = layout.dq;
+    product.c_stride = layout.s_stride();
+    product.steps = layout.dq / Isa::kPack;
+    const Index seen = keys_seen(step, strip.first + strip.rows);
+    for (Index key = 0; key < seen; key += Isa::kNr) {
+      product.b = k + key * layout.dq;
+      for (Index r = 0; r < strip.rows; r += Isa::kMr) {
+        const Index rows = smaller(Isa::kMr, strip.rows - r);
+        if (key >= keys_seen(step, strip.first + r + rows)) continue;
+        product.a = q + r * layout.dq;
+        product.c = strip.s + r * layout.s_stride() + key;
+        Isa::template multiply<false>(rows, product);
+      }
+    }
+  }
+
+  static void multiply_pv(const Layout<Isa>& layout, const Step& step, const Strip& strip,
+                          const State& state) {
+    // A masked key whose v is not finite cannot be multiplied by 0.
+    const bool careful =
+        !step.panel_finite && (step.visible != nullptr || step.keys % Isa::kPack != 0);
+    if (careful) return multiply_pv_carefully(layout, step, strip, state);
+    Product<Element> product;
+    product.a_stride = layout.s_stride();
+    product.c_stride = layout.dv;
+    for (Index d = 0; d < layout.dv; d += Isa::kNr) {
+      product.b = layout.values(step.panel) + d * layout.block_k;
+      for (Index r = 0; r < strip.rows; r += Isa::kMr) {
+        const Index rows = smaller(Isa::kMr, strip.rows - r);
+        const Index seen = keys_seen(step, strip.first + r + rows);
+        product.steps = (seen + Isa::kPack - 1) / Isa::kPack;
+        product.a = strip.p + r * layout.s_stride();
+        product.c = state.o + (strip.first + r) * layout.dv + d;
+        Isa::template multiply<true>(rows, product);
+      }
+    }
+  }
+
+  // Row by row up to the last key the row sees.
+  static void multiply_pv_carefully(const Layout<Isa>& layout, const Step& step, const Strip& strip,
+                                    const State& state) {
+    Product<Element> product;
+    product.a_stride = layout.s_stride();
+    product.c_stride = layout.dv;
+    for (Index r = 0; r < strip.rows; ++r) {
+      const Index seen = keys_seen(step, strip.first + r + 1);
+      const Element* const p = strip.p + r * layout.s_stride();
+      float* const o = state.o + (strip.first + r) * layout.dv;
+      product.a = p;
+      product.steps = seen / Isa::kPack;
+      for (Index d = 0; d < layout.dv; d += Isa::kNr) {
+        product.b = layout.values(step.panel) + d * layout.block_k;
+        product.c = o + d;
+        Isa::template multiply<true>(1, product);
+      }
+      for (Index key = product.steps * Isa::kPack; key < seen; ++key) {
+        for (Index d = 0; d < layout.dv; ++d) {
+          o[d] += to_float(p[key]) * to_float(*layout.value(step.panel, key, d));
+        }
+      }
+    }
+  }
+
+  static void softmax(const Layout<Isa>& layout, float scale, const Step& step, const Strip& strip,
+                      const State& state) {
+    for (Index r = 0; r < strip.rows; ++r) {
+      const Index tile_end = smaller(r / Isa::kMr * Isa::kMr + Isa::kMr, strip.rows);
+      Row row;
+      row.s = strip.s + r * layout.s_stride();
+      row.p = strip.p + r * layout.s_stride();
+      row.seen = keys_seen(step, strip.first + r + 1);
+      row.end = keys_seen(step, strip.first + tile_end);
+      softmax_row(layout, scale, row, state, strip.first + r);
+    }
+  }
+
+  struct Row {
+    float* s = nullptr;
+    Element* p = nullptr;
+    Index seen = 0;  // keys that the row sees
+    Index end = 0;   // keys that its tile multiplies: P is 0 from seen on
+  };
+
+  static void softmax_row(const Layout<Isa>& layout, float scale, const Row& row,
+                          const State& state, Index r) {
+    float c = scale * 1.44269504088896341f;
+    if (!(c > 0)) {  // the maximum of c s is not at the maximum of s
+      for (Index j = 0; j < row.seen; ++j) row.s[j] *= c;
+      c = 1;
+    }
+    const Index vectors_end = round_up(row.seen, kLanes);
+    for (Index j = row.seen; j < vectors_end; ++j) row.s[j] = kEmpty;
+
+    Vec highest = Isa::set(kEmpty);
+    for (Index j = 0; j < vectors_end; j += kLanes) {
+      highest = Isa::max(highest, Isa::load(row.s + j));
+    }
+    const float max = Isa::maximum(highest) * c;
+    if (!(max <= state.m[r] + kLazy)) {
+      if (state.m[r] != kEmpty) rescale(layout, state, r, max);
+      state.m[r] = max;
+    }
+
+    // With every score at -inf there is no maximum to subtract, and P is 0.
+    const float m = state.m[r] == kEmpty ? 0 : state.m[r];
+    const Vec factor = Isa::set(c);
+    const Vec minus_m = Isa::set(-m);
+    Vec sum = Isa::set(0);
+    for (Index j = 0; j < vectors_end; j += kLanes) {
+      const Vec p = Isa::exp2(Isa::fma(Isa::load(row.s + j), factor, minus_m));
+      sum = Isa::add(sum, p);
+      Isa::store(row.p + j, p);
+    }
+    state.l[r] += Isa::sum(sum);
+    const Index end = round_up(row.end, Isa::kPack);
+    for (Index j = vectors_end; j < end; ++j) row.p[j] = Element{};
+  }
+
+  static void rescale(const Layout<Isa>& layout, const State& state, Index r, float max) {
+    const float factor = exp2f(state.m[r] - max);
+    state.l[r] *= factor;
+    float* const o = state.o + r * layout.dv;
+    for (Index d = 0; d < layout.dv; d += kLanes) {
+      Isa::store(o + d, Isa::mul(Isa::load(o + d), Isa::set(factor)));
+    }
+  }
+
+  static void finish(const Shape& shape, Index rows, const void* memory, DType out_dtype,
+                     void* const* out_rows, float* const* lse_rows) {
+    const Layout<Isa> layout(shape);
+    const State state(layout, const_cast<void*>(memory));
+    for (Index r = 0; r < rows; ++r) {
+      const float l = state.l[r];
+      const float inverse = l == 0 ? 0 : 1 / l;
+      store_row<Isa>(state.o + r * layout.dv, inverse, shape.v_head_dim, out_dtype, out_rows[r]);
+      if (lse_rows != nullptr) {
+        *lse_rows[r] = l == 0 ? kEmpty : 0.693147180559945309f * (state.m[r] + log2f(l));
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace mla::attention::cpu
