@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 
+#include "attention/cpu/row.h"
 #include "mla/registry.h"
 
 namespace mla {
@@ -45,7 +46,7 @@ Row gpu_row(std::string backend, std::string description, Requirements needs) {
 }
 
 Row cpu_row(std::string_view backend, std::string_view variant, std::string_view description,
-            IsaSet isa, std::shared_ptr<const attention::Implementation> implementation) {
+            IsaSet isa) {
   Row row;
   row.backend = backend;
   row.variant = variant;
@@ -53,7 +54,7 @@ Row cpu_row(std::string_view backend, std::string_view variant, std::string_view
   row.needs.devices = {DeviceKind::kCpu};
   row.needs.isa = std::move(isa);
   row.needs.dtypes = floats();
-  row.implementation = std::move(implementation);
+  row.implementation = attention::cpu::make_implementation(variant);
   if (row.implementation == nullptr) {
     row.probe_library = [name = row.full_name()] {
       return fmt::format("this build has no kernels for {}", name);
@@ -62,17 +63,15 @@ Row cpu_row(std::string_view backend, std::string_view variant, std::string_view
   return row;
 }
 
-Row plain_cpu_row(std::string_view variant, std::string_view description, IsaSet isa,
-                  std::shared_ptr<const attention::Implementation> implementation) {
-  Row row = cpu_row("CPU", variant, description, std::move(isa), std::move(implementation));
+Row plain_cpu_row(std::string_view variant, std::string_view description, IsaSet isa) {
+  Row row = cpu_row("CPU", variant, description, std::move(isa));
   row.needs.max_head_dim = 1024;
   return row;
 }
 
-// Family and model of the first Zen 2 and Zen 4; older Zens have half-width AVX2.
-Row zen_row(std::string_view variant, std::string_view description, IsaSet isa,
-            std::shared_ptr<const attention::Implementation> implementation) {
-  Row row = cpu_row("ZEN_CPU", variant, description, std::move(isa), std::move(implementation));
+// Zen 2 on, by family and model: the Zens before have half-width AVX2.
+Row zen_row(std::string_view variant, std::string_view description, IsaSet isa) {
+  Row row = cpu_row("ZEN_CPU", variant, description, std::move(isa));
   row.needs.cpu_vendor = "AuthenticAMD";
   row.needs.min_cpu_family = 0x17;
   row.needs.min_cpu_model = 0x30;
@@ -126,16 +125,15 @@ std::vector<Row> gpu_rows() {
 std::vector<Row> make_rows() {
   std::vector<Row> rows = gpu_rows();
   const std::array cpu_rows = {
-      plain_cpu_row("amx", "AMX tiles and AVX-512 (Sapphire Rapids on)", amx(), nullptr),
+      plain_cpu_row("amx", "AMX tiles and AVX-512 (Sapphire Rapids on)", amx()),
       plain_cpu_row("avx512_bf16", "AVX-512 with bfloat16 dot products (Cooper Lake, Zen 4 on)",
-                    avx512_bf16(), nullptr),
-      plain_cpu_row("avx512", "AVX-512 (Skylake-SP, Zen 4 on)", avx512(), nullptr),
-      plain_cpu_row("avx2", "AVX2 and FMA (Haswell, Zen on)", avx2(), nullptr),
-      plain_cpu_row("neon", "Arm NEON (any arm64)", {"neon"}, nullptr),
-      plain_cpu_row("portable", "plain C++, any CPU", {}, nullptr),
-      zen_row("avx512_bf16", "the kernels of CPU:avx512_bf16, on AMD Zen 4 on", avx512_bf16(),
-              nullptr),
-      zen_row("avx2", "the kernels of CPU:avx2, on AMD Zen 2 on", avx2(), nullptr)};
+                    avx512_bf16()),
+      plain_cpu_row("avx512", "AVX-512 (Skylake-SP, Zen 4 on)", avx512()),
+      plain_cpu_row("avx2", "AVX2 and FMA (Haswell, Zen on)", avx2()),
+      plain_cpu_row("neon", "Arm NEON (any arm64)", {"neon"}),
+      plain_cpu_row("portable", "plain C++, any CPU", {}),
+      zen_row("avx512_bf16", "the kernels of CPU:avx512_bf16, on AMD Zen 4 on", avx512_bf16()),
+      zen_row("avx2", "the kernels of CPU:avx2, on AMD Zen 2 on", avx2())};
   rows.insert(rows.end(), cpu_rows.begin(), cpu_rows.end());
   return rows;
 }
