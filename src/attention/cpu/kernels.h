@@ -61,6 +61,28 @@ struct ProjectionShape {
   DType latent_dtype = DType::kBFloat16;
 };
 
+// A product of the prefill operator's absorbed form: out [rows,n] = a [rows,k] b [k,n], where b is
+// packed once. An element of out is the same whatever other rows are multiplied with it.
+struct MatrixShape {
+  std::int64_t k = 0;
+  std::int64_t n = 0;
+  DType a_dtype = DType::kBFloat16;  // products and sums in float32 of a as it is given
+  DType b_dtype = DType::kBFloat16;
+  DType out_dtype = DType::kFloat32;
+};
+
+struct MatrixSource {
+  const void* data = nullptr;  // element (i, j) of b at data[i*k_stride + j*n_stride], of b_dtype
+  std::int64_t k_stride = 0;
+  std::int64_t n_stride = 0;
+};
+
+struct MatrixRows {
+  const void* const* a = nullptr;  // a[i]: k elements of a_dtype
+  void* const* out = nullptr;      // out[i]: n elements of out_dtype
+  std::int64_t count = 0;
+};
+
 // Registers of a thread that a table takes over and gives back as found: the tile configuration
 // and the tiles of matrix units.
 struct alignas(64) ThreadState {
@@ -106,6 +128,11 @@ struct Kernels {
                        const void* const* rope_rows, std::int64_t count, void* latents);
   void (*project)(const ProjectionShape& shape, const void* weights, const void* latents,
                   std::int64_t count, void* panel);
+
+  // The products of the absorbed form; null: the table has none of its own.
+  std::int64_t (*matrix_bytes)(const MatrixShape& shape) = nullptr;
+  void (*pack_matrix)(const MatrixShape& shape, const MatrixSource& source, void* packed) = nullptr;
+  void (*multiply)(const MatrixShape& shape, const void* packed, const MatrixRows& rows) = nullptr;
 
   // Multiply-adds per second that this instruction set's own multiply-add units reach on the
   // calling thread for this dtype, times two, in GFLOP/s, measured over about `milliseconds`.

@@ -1,0 +1,103 @@
+// A worker's memory for one unit of either form, cut from its share of the scratch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "prefill/bump.h"
+#include "prefill/geometry.h"
+
+namespace mla::prefill {
+
+// Sizes of blocks and buffers, asked from the kernels once.
+struct Tiles {
+  cpu::Blocking expanded;
+  cpu::Blocking absorbed;
+  std::int64_t latent_bytes = 0;
+};
+
+inline Tiles tiles_of(const Geometry& g) {
+  Tiles tiles;
+  if (g.has_expanded) {
+    tiles.expanded = g.kernels->blocking(g.expanded_shape());
+    tiles.latent_bytes = g.kernels->latent_bytes(g.projection());
+  }
+  if (g.has_absorbed) tiles.absorbed = g.kernels->blocking(g.absorbed_shape());
+  return tiles;
+}
+
+// Where a key block's rows lie: in the pages, among the new tokens, or copied together.
+struct KeyRows {
+  const void** latent = nullptr;  // [block_k]
+  const void** rope = nullptr;    // [block_k]
+  std::byte* copies = nullptr;    // [block_k, L+rope] of the operator's dtype
+};
+
+// What attends: query blocks with their states, one behind the other.
+struct AttendMemory {
+  KeyRows keys;
+  std::byte* latents = nullptr;  // expanded only
+  std::byte* panel = nullptr;
+  std::byte* scratch = nullptr;
+  std::int32_t* visible = nullptr;    // [block_q]
+  const void** query_rows = nullptr;  // [block_q]
+  void** out_rows = nullptr;          // [block_q]
+  float** lse_rows = nullptr;         // [block_q]
+  std::byte* blocks = nullptr;        // [blocks] of queries and state
+  std::int64_t query_bytes = 0;
+  std::int64_t block_bytes = 0;  // queries and state
+
+  std::byte* queries(std::int64_t block) const { return blocks + block * block_bytes; }
+  std::byte* state(std::int64_t block) const { return queries(block) + query_bytes; }
+};
+
+inline AttendMemory carve(const Geometry& g, const cpu::Blocking& tile, std::int64_t latent_bytes,
+                          std::int64_t blocks, Bump* bump) {
+  AttendMemory memory;
+  memory.keys.latent = bump->take<const void*>(tile.block_k);
+  memory.keys.rope = bump->take<const void*>(tile.block_k);
+  memory.keys.copies = bump->take<std::byte>(tile.block_k * g.row_width() * size_of(g.dtype));
+  memory.latents = bump->take<std::byte>(latent_bytes);
+  memory.panel = bump->take<std::byte>(tile.panel_bytes);
+  memory.scratch = bump->take<std::byte>(tile.scratch_bytes);
+  memory.visible = bump->take<std::int32_t>(tile.block_q);
+  memory.query_rows = bump->take<const void*>(tile.block_q);
+  memory.out_rows = bump->take<void*>(tile.block_q);
+  memory.lse_rows = bump->take<float*>(tile.block_q);
+  memory.query_bytes = align64(tile.query_bytes);
+  memory.block_bytes = memory.query_bytes + align64(tile.state_bytes);
+  memory.blocks = bump->take<std::byte>(blocks * memory.block_bytes);
+  return memory;
+}
+
+inline std::int64_t attend_bytes(const Geometry& g, const cpu::Blocking& tile,
+                                 std::int64_t latent_bytes, std::int64_t blocks) {
+  Bump bump(nullptr);
+  carve(g, tile, latent_bytes, blocks, &bump);
+  return bump.used();
+}
+
+// Places of a round that the queries and outputs phases take at a time.
+inline constexpr std::int64_t kProductRows = 64;
+
+struct ProductMemory {
+  const void** a = nullptr;  // [kProductRows]
+  void** out = nullptr;      // [kProductRows]
+  float* merged = nullptr;   // [kProductRows, L]
+};
+
+inline ProductMemory carve_product(const Geometry& g, Bump* bump) {
+  ProductMemory memory;
+  memory.a = bump->take<const void*>(kProductRows);
+  memory.out = bump->take<void*>(kProductRows);
+  memory.merged = bump->take<float>(kProductRows * g.kv_lora_rank);
+  return memory;
+}
+
+inline std::int64_t product_bytes(const Geometry& g) {
+  Bump bump(nullptr);
+  carve_product(g, &bump);
+  return bump.used();
+}
+
+}  // namespace mla::prefill
