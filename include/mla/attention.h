@@ -152,7 +152,7 @@ struct MergeArgs {
   DType dtype = DType::kBFloat16;      // of a and b
   DType out_dtype = DType::kBFloat16;  // dtype, or float32
 
-  ConstRows a, b;  // [T,H,Dv]; request_offsets are not used
+  ConstRows a, b;  // [T,H,Dv]; request_offsets must be null
   Rows out;        // [T,H,Dv]; may be the same memory as a or b with the same strides and dtype
   const float* lse_a = nullptr;  // [H,T], element (h,t) at h*lse_a_head_stride + t; stride 0: T
   const float* lse_b = nullptr;

@@ -28,7 +28,8 @@ struct Policy {
   std::string backend;    // explicit choice, "NAME" or "NAME:variant"; empty: automatic
   bool fallback = false;  // an explicit choice that is not valid goes on with the automatic order
   Compat compat = Compat::kNone;
-  std::vector<std::string> disabled;       // backend names
+  // Names of backends, or of single rows ("CPU:avx2"); a name that no row has changes nothing.
+  std::vector<std::string> disabled;
   std::vector<std::string> unloadable;     // simulates a library that does not load
   std::vector<std::string> not_installed;  // loads, but what it depends on is absent
   friend bool operator==(const Policy&, const Policy&) = default;
@@ -52,6 +53,12 @@ struct ModelConfig {
 // kNotJson, kNotMla, kMissingField, kWrongType, kOutOfRange; read_model_config also kNotReadable.
 MLA_API Result<ModelConfig> parse_model_config(std::string_view json, std::string_view source);
 MLA_API Result<ModelConfig> read_model_config(const std::string& path);
+// One JSON answer without a line end: {"dims": [nope, rope, v], "kv_lora_rank", "q_lora_rank",
+// "num_heads", "dtype", "softmax_scale", "error"}. On an error the others are null and error is
+// {"code", "field", "message"}, field null where no single field is at fault.
+MLA_API std::string to_json(const Result<ModelConfig>& config);
+// to_json of what parse_model_config makes of a text. Never fails.
+MLA_API std::string model_config_json(std::string_view json);
 
 // A model known by name, with where its numbers come from.
 struct NamedModel {
@@ -64,7 +71,8 @@ struct NamedModel {
 MLA_API const std::vector<NamedModel>& named_models();
 // Null where there is none of that name (case-insensitive).
 MLA_API const NamedModel* find_named_model(std::string_view name);
-// A name above or the path of a config.json; kUnknownName lists the names when it is neither.
+// A name above or the path of a config.json. Of what is neither a name nor a file: kNotReadable
+// where it has a '/' or ends in .json, else kUnknownName, which lists the names.
 MLA_API Result<ModelConfig> load_model(const std::string& name_or_path);
 
 }  // namespace mla

@@ -20,19 +20,24 @@ class Implementation;  // mla/attention.h
 // What a row needs. Data only: a row that this machine cannot run is still described and checked.
 struct Requirements {
   std::vector<DeviceKind> devices;
-  // cuda: accepted when the list is empty or an entry matches. A missing minor matches any.
+  // cuda: accepted when the list is empty or the major version lies in an entry.
   struct CapabilityRange {
     int min_major = 0;
     int max_major = 0;  // inclusive
     friend bool operator==(const CapabilityRange&, const CapabilityRange&) = default;
   };
   std::vector<CapabilityRange> capabilities;
-  std::vector<std::string> archs;  // rocm: accepted when empty or listed
-  std::string cpu_vendor;          // empty: any
-  int min_cpu_family = 0;          // of that vendor, where the family is known; 0: any
-  IsaSet isa;                      // all are needed
+  bool unknown_capability = false;  // cuda: accepted as well while the capability is unknown
+  std::vector<std::string> archs;   // rocm: accepted when empty or listed
+  std::string cpu_vendor;           // empty: any
+  int min_cpu_family = 0;           // of that vendor, where the platform knows its family; 0: any
+  int min_cpu_model = 0;            // within min_cpu_family
+  IsaSet isa;                       // cpu: all are needed
   std::vector<DType> dtypes;
-  std::vector<MlaDims> dims;  // empty: any with each dim in 1..1024 (rope and nope may be 0)
+  std::vector<MlaDims> dims;  // empty: any
+  // Where dims is empty: every dimension lies in 0..max_head_dim, v_head_dim and the sum of the
+  // other two are at least 1. 0: no bound.
+  std::int64_t max_head_dim = 0;
   friend bool operator==(const Requirements&, const Requirements&) = default;
 };
 
@@ -42,8 +47,9 @@ struct Row {
   std::string description;  // one line for people: the library and where it comes from
   Requirements needs;
   std::string dependency_hint;  // the text of dependency_missing where it is not the usual one
-  // Reasons of the machine itself why the library behind the row cannot be used: what the loader
-  // said. Empty function or empty answer: none. Called only for platforms that are not simulated.
+  // What the loader said where the library behind the row cannot be used on this machine; an empty
+  // answer, or no function: it can. Asked only about platforms that are not simulated, possibly
+  // from several threads at once.
   std::function<std::string()> probe_library;
   // What runs; null for rows that are described here and run elsewhere.
   std::shared_ptr<const attention::Implementation> implementation;
@@ -52,10 +58,14 @@ struct Row {
   std::string full_name() const;
 };
 
+class Registry;
+// A fresh registry with the built-in rows only.
+MLA_API std::unique_ptr<Registry> make_builtin_registry();
+
 // Thread-safe. Every change gives the registry a new generation.
 class MLA_API Registry {
  public:
-  // Empty; builtin_registry() has the built-in rows.
+  // Without rows but for the unregistered CUSTOM.
   Registry();
   ~Registry();
   Registry(const Registry&) = delete;
@@ -70,22 +80,35 @@ class MLA_API Registry {
   // valid names; kUnregistered: CUSTOM before it was registered. Names are case-sensitive.
   Result<std::vector<Row>> find(std::string_view name) const;
 
-  // Adds a row (a further variant of a name added by add is a further row). kAlreadyRegistered for
-  // a built-in name says how to override; kInvalidName: not an identifier.
+  // Adds a row: of a new name, a further variant of a name that add() made, or CUSTOM. Added rows
+  // are chosen when asked for by name; the automatic order has the built-in names only.
+  // kAlreadyRegistered says how to override; kInvalidName: name or variant is not an identifier.
   Status add(Row row);
-  // Puts the row in the place of all rows of an existing name, until cleared. kUnknownName.
+  // Puts the row, under this name, in the place of all rows of an existing name until cleared;
+  // CUSTOM too. kUnknownName, kInvalidName (its variant).
   Status override_backend(std::string_view name, Row row);
+  // Without an override it changes nothing.
   Status clear_override(std::string_view name);
   Result<bool> is_overridden(std::string_view name) const;
 
+  // Another number after every change, and never that of another registry.
   std::uint64_t generation() const;
+  // rows() without a copy: what was registered when it was asked for.
+  std::shared_ptr<const std::vector<Row>> snapshot() const;
 
  private:
+  friend MLA_API std::unique_ptr<Registry> make_builtin_registry();
   struct State;
   std::unique_ptr<State> state_;
 };
 
 // The process's registry: the built-in rows and what was added since.
 MLA_API Registry& default_registry();
+// The built-in table.
+MLA_API const std::vector<Row>& builtin_rows();
+
+// The message of a lookup that failed: what is wrong with the name, the valid ones, and the one
+// that was probably meant.
+MLA_API Error unknown_name_error(std::string_view name, const Registry& registry);
 
 }  // namespace mla

@@ -38,7 +38,8 @@ struct Reason {
 struct Rejected {
   std::string backend;
   std::string variant;
-  std::vector<Reason> reasons;  // all of them
+  std::vector<Reason> reasons;    // all of them
+  std::string full_name() const;  // "CPU:avx2"
   friend bool operator==(const Rejected&, const Rejected&) = default;
 };
 
@@ -64,7 +65,8 @@ struct Selection {
   std::string full_name() const;  // "CPU:avx2"
 };
 
-// Pure: no cache, no log, no look at the current machine.
+// No cache, no log, no look at the current machine, but for the probes of rows where the platform
+// is not simulated.
 MLA_API Selection select_uncached(const Problem& problem, const Platform& platform,
                                   const Policy& policy, const Registry& registry);
 
@@ -76,17 +78,54 @@ MLA_API std::shared_ptr<const Selection> select(const Problem& problem, const Pl
 // Hands the selection's log lines to the log sink, once per process and text.
 MLA_API void report(const Selection& selection);
 
-// The row a selection chose. kUnregistered when it has been taken out of the registry since.
+// The row a selection chose. kUnregistered when it has been taken out of the registry since, or
+// when compat mode chose a backend of which this platform can run no variant.
 MLA_API Result<Row> selected_row(const Selection& selection, const Registry& registry);
 
 // ---- Text faces ---------------------------------------------------------------------------------
-// One JSON request in, one JSON answer out (docs/selection.md has the fields). Never fails: a bad
-// request gets an answer with error.code invalid_request that names the field.
+// What a JSON request asks for (docs/selection.md has the fields). kInvalidRequest names the field.
+// A request without a platform means this machine.
+struct Request {
+  Problem problem;
+  Platform platform;
+  Policy policy;
+};
+MLA_API Result<Request> parse_request(std::string_view json);
+
+// One JSON request in, one JSON answer out, without line ends. Never fails: a bad request gets an
+// answer with error.code invalid_request that names the field.
 MLA_API std::string select_json(std::string_view request, Registry& registry = default_registry());
-// The answer of select_json for a selection made otherwise.
+// The answer of select_json for a selection made otherwise, or for a request that is an error.
 MLA_API std::string to_json(const Selection& selection);
+MLA_API std::string to_json(const Error& error);
 // Every row that was considered with all its reasons, for people.
 MLA_API std::string explain(const Problem& problem, const Platform& platform, const Policy& policy,
                             const Selection& selection);
+
+// ---- Models x platforms -------------------------------------------------------------------------
+struct NamedPlatform {
+  std::string name;  // "sm_90", "Intel, AMX"
+  Platform platform;
+};
+
+// The platforms people ask about: `here` as "this machine", then sm_80, sm_89, sm_90, sm_100,
+// sm_103, sm_120, gfx942, gfx950 and the kinds of CPU, all simulated.
+MLA_API std::vector<NamedPlatform> known_platforms(const Platform& here);
+
+struct Matrix {
+  std::vector<std::string> models;
+  std::vector<std::string> platforms;
+  std::vector<Selection> cells;  // models.size() rows of platforms.size()
+
+  const Selection& at(std::size_t model, std::size_t platform) const {
+    return cells[model * platforms.size() + platform];
+  }
+};
+
+MLA_API Matrix matrix(const std::vector<NamedModel>& models,
+                      const std::vector<NamedPlatform>& platforms, const Policy& policy = {},
+                      Registry& registry = default_registry());
+// {"platforms": [...], "models": [{"name", "cells": [answers of select_json]}]}
+MLA_API std::string to_json(const Matrix& matrix);
 
 }  // namespace mla

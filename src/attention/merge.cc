@@ -155,10 +155,13 @@ Status check(const MergeArgs& args) {
   if (Status s = check_sizes(args); !s) return s;
   const TensorSpec rows{"", args.dtype, args.num_tokens, args.num_heads, args.v_head_dim};
   const auto tensor = [&](std::string_view field, DType dtype, const ConstRows& data,
-                          Footprint* footprint) {
+                          Footprint* footprint) -> Status {
     TensorSpec spec = rows;
     spec.field = field;
     spec.dtype = dtype;
+    if (data.request_offsets != nullptr) {
+      return invalid(field, fmt::format("{} has request_offsets; a merge takes none", field));
+    }
     return check_tensor(spec, {data.data, data.token_stride, data.head_stride}, {}, footprint);
   };
   const auto vector = [&](std::string_view field, const float* lse, std::int64_t stride,
