@@ -1,0 +1,159 @@
+// What the AVX-512 Isa types share: 16 lanes of floats and their conversions.
+#pragma once
+
+#include <immintrin.h>
+
+#include "attention/cpu/exp2.h"
+#include "attention/cpu/panels.h"
+#include "attention/cpu/probe.h"
+
+namespace mla::attention::cpu {
+namespace {
+
+template <class Isa>
+struct Avx512Vector {
+  static constexpr Index kLanes = 16;
+  using Vec = __m512;
+
+  static Vec set(float x) { return _mm512_set1_ps(x); }
+  static Vec load(const float* from) { return _mm512_loadu_ps(from); }
+  static void store(float* to, Vec a) { _mm512_storeu_ps(to, a); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  static Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+  static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+  static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }  // b where either is NaN
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static float sum(Vec a) { return _mm512_reduce_add_ps(a); }
+  static float maximum(Vec a) { return _mm512_reduce_max_ps(a); }
+  static Vec exponent_from_low_bits(Vec a) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
+  }
+  static Vec exp2(Vec x) { return exp2_by_polynomial<Isa>(x); }
+
+  template <DType D>
+  static Vec load_as_float(const char* from) {
+    if constexpr (D == DType::kFloat32) {
+      return _mm512_loadu_ps(from);
+    } else {
+      const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      if constexpr (D == DType::kFloat16) return _mm512_cvtph_ps(half);
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    }
+  }
+  template <DType D>
+  static void store_as(char* to, Vec a) {
+    if constexpr (D == DType::kFloat32) {
+      _mm512_storeu_ps(to, a);
+    } else if constexpr (D == DType::kFloat16) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                          _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), Isa::round_to_bf16(a));
+    }
+  }
+
+  static void transpose(Vec (&v)[16]) {
+    Vec t[16];
+    for (int i = 0; i < 16; i += 4) {  // 4x4 blocks within lanes of 128 bits
+      const Vec a = _mm512_unpacklo_ps(v[i], v[i + 1]);
+      const Vec b = _mm512_unpackhi_ps(v[i], v[i + 1]);
+      const Vec c = _mm512_unpacklo_ps(v[i + 2], v[i + 3]);
+      const Vec d = _mm512_unpackhi_ps(v[i + 2], v[i + 3]);
+      t[i] = _mm512_shuffle_ps(a, c, 0x44);
+      t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+      t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+      t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {  // lane l of t[4 g + i] is column 4 l + i of rows 4 g..4 g + 3
+      const Vec a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88);
+      const Vec b = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+      const Vec c = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+      const Vec d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+      v[i] = _mm512_shuffle_f32x4(a, b, 0x88);
+      v[i + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
+      v[i + 4] = _mm512_shuffle_f32x4(c, d, 0x88);
+      v[i + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+  }
+
+  // Tiles of any number of rows up to 12.
+  template <bool kAdd, class Element>
+  static void multiply(Index rows, const Product<Element>& product) {
+    switch (rows) {
+      case 1:
+        return multiply_rows<kAdd, 1>(product);
+      case 2:
+        return multiply_rows<kAdd, 2>(product);
+      case 3:
+        return multiply_rows<kAdd, 3>(product);
+      case 4:
+        return multiply_rows<kAdd, 4>(product);
+      case 5:
+        return multiply_rows<kAdd, 5>(product);
+      case 6:
+        return multiply_rows<kAdd, 6>(product);
+      case 7:
+        return multiply_rows<kAdd, 7>(product);
+      case 8:
+        return multiply_rows<kAdd, 8>(product);
+      case 9:
+        return multiply_rows<kAdd, 9>(product);
+      case 10:
+        return multiply_rows<kAdd, 10>(product);
+      case 11:
+        return multiply_rows<kAdd, 11>(product);
+      default:
+        return multiply_rows<kAdd, 12>(product);
+    }
+  }
+
+  template <bool kAdd, int kRows, class Element>
+  static void multiply_rows(const Product<Element>& product) {
+    constexpr Index kStep = 32 * Isa::kPack;
+    Vec c[kRows][2];
+    for (int r = 0; r < kRows; ++r) c[r][0] = c[r][1] = _mm512_setzero_ps();
+    const Element* a = product.a;
+    const Element* b = product.b;
+    for (Index k = 0; k < product.steps; ++k, a += Isa::kPack, b += kStep) {
+      const __m512i b0 = _mm512_loadu_si512(b);
+      const __m512i b1 = _mm512_loadu_si512(b + kStep / 2);
+      for (int r = 0; r < kRows; ++r) {
+        std::int32_t word;
+        memcpy(&word, a + r * product.a_stride, sizeof(word));
+        const __m512i x = _mm512_set1_epi32(word);
+        c[r][0] = Isa::multiply_add(x, b0, c[r][0]);
+        c[r][1] = Isa::multiply_add(x, b1, c[r][1]);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      float* const to = product.c + r * product.c_stride;
+      if constexpr (kAdd) {
+        c[r][0] = _mm512_add_ps(c[r][0], _mm512_loadu_ps(to));
+        c[r][1] = _mm512_add_ps(c[r][1], _mm512_loadu_ps(to + 16));
+      }
+      _mm512_storeu_ps(to, c[r][0]);
+      _mm512_storeu_ps(to + 16, c[r][1]);
+    }
+  }
+};
+
+// Rounds of a probe: 24 chains of an instruction with two sources in zmm24 and zmm25.
+#define MLA_CHAINS_8(op, first, a, b, c, d, e, f, g)                               \
+  op " %%zmm24, %%zmm25, %%zmm" first "\n" op " %%zmm24, %%zmm25, %%zmm" a "\n" op \
+     " %%zmm24, %%zmm25, %%zmm" b "\n" op " %%zmm24, %%zmm25, %%zmm" c "\n" op     \
+     " %%zmm24, %%zmm25, %%zmm" d "\n" op " %%zmm24, %%zmm25, %%zmm" e "\n" op     \
+     " %%zmm24, %%zmm25, %%zmm" f "\n" op " %%zmm24, %%zmm25, %%zmm" g "\n"
+#define MLA_CHAINS(op)                                                                            \
+  asm volatile(                                                                                   \
+      "vpxord %%zmm24, %%zmm24, %%zmm24\nvpxord %%zmm25, %%zmm25, %%zmm25\n"                      \
+      "1:\n" MLA_CHAINS_8(op, "0", "1", "2", "3", "4", "5", "6", "7")                             \
+          MLA_CHAINS_8(op, "8", "9", "10", "11", "12", "13", "14", "15")                          \
+              MLA_CHAINS_8(op, "16", "17", "18", "19", "20", "21", "22", "23") "dec %0\njnz 1b\n" \
+      : "+r"(rounds)                                                                              \
+      :                                                                                           \
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",     \
+        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
+        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25")
+
+}  // namespace
+}  // namespace mla::attention::cpu
