@@ -1,0 +1,136 @@
+# shellcheck shell=bash
+# Sourced by test.sh: the stages, and how they are counted. A stage is a function stage_NAME that
+# returns non-zero when it fails; its output goes to build/logs/NAME.log. Tests inside a stage are
+# counted one by one from the JUnit files; a stage without tests counts as one.
+
+PASSED=0 FAILED=0 SKIPPED=0 FAILED_STAGE=""
+
+# The number in attribute $1 of the first testsuite element of file $2; 0 where there is none.
+junit_number() {
+  local value
+  value=$(tr '\n' ' ' <"$2" | grep -o "<testsuite [^>]*" | head -n 1 |
+    grep -o " $1=\"[0-9]*\"" | grep -o '[0-9]*')
+  echo "${value:-0}"
+}
+
+# Adds what a JUnit file counts.
+count_junit() {
+  local tests failed skipped
+  [ -s "$1" ] || return 1
+  tests=$(junit_number tests "$1")
+  failed=$(($(junit_number failures "$1") + $(junit_number errors "$1")))
+  skipped=$(($(junit_number skipped "$1") + $(junit_number disabled "$1")))
+  PASSED=$((PASSED + tests - failed - skipped))
+  FAILED=$((FAILED + failed))
+  SKIPPED=$((SKIPPED + skipped))
+}
+
+# run_stage NAME
+run_stage() {
+  local name=$1 log="$ROOT/build/logs/$1.log" begun=$SECONDS status=0
+  local passed=$PASSED failed=$FAILED skipped=$SKIPPED
+  SKIP_REASON=""
+  "stage_$name" </dev/null >"$log" 2>&1 || status=1
+  if [ $((PASSED + FAILED + SKIPPED)) -eq $((passed + failed + skipped)) ]; then
+    if [ -n "$SKIP_REASON" ]; then
+      SKIPPED=$((SKIPPED + 1))
+    elif [ $status -eq 0 ]; then
+      PASSED=$((PASSED + 1))
+    fi
+  fi
+  [ $status -eq 0 ] || [ "$FAILED" -gt "$failed" ] || FAILED=$((FAILED + 1))
+  printf '%-13s %5d passed %4d failed %4d skipped %5d s%s\n' "$name" $((PASSED - passed)) \
+    $((FAILED - failed)) $((SKIPPED - skipped)) $((SECONDS - begun)) \
+    "${SKIP_REASON:+   ($SKIP_REASON)}"
+  [ $status -eq 0 ] && return 0
+  FAILED_STAGE=$name
+  tail -n 60 "$log"
+  return 1
+}
+
+# The total, as the last line; the exit status says whether all is well.
+finish() {
+  printf '%-13s %42d s\n' total "$SECONDS"
+  [ -z "$FAILED_STAGE" ] ||
+    echo "test.sh: stage '$FAILED_STAGE' failed; its whole output is in build/logs/$FAILED_STAGE.log"
+  if [ "$SKIPPED" -gt 0 ]; then
+    echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+  else
+    echo "$PASSED passed, $FAILED failed"
+  fi
+  [ "$FAILED" -eq 0 ]
+  exit
+}
+
+# run_ctest PRESET [ctest options]
+run_ctest() {
+  local preset=$1 junit="$ROOT/build/logs/ctest-$1.xml" status=0
+  shift
+  rm -f "$junit"
+  ctest --test-dir "$ROOT/build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error \
+    --timeout 600 --output-junit "$junit" "$@" || status=1
+  count_junit "$junit" || status=1
+  return $status
+}
+
+cxx_files() { git -C "$ROOT" ls-files '*.cc' '*.h'; }
+
+stage_format() {
+  # Another version formats otherwise.
+  if ! clang-format --version | grep -q 'version 14\.'; then
+    SKIP_REASON="needs clang-format 14"
+    return 0
+  fi
+  cxx_files | xargs clang-format --dry-run --Werror
+}
+
+stage_build() { configure release -DMLA_BUILD_TESTS=ON && build release; }
+
+stage_unit() { run_ctest release; }
+
+stage_lint() {
+  configure clang &&
+    run-clang-tidy -quiet -p "$ROOT/build/clang" -j "$(nproc)" "$ROOT/(src|cli)/.*\.cc\$"
+}
+
+stage_clang() { configure clang && build clang && run_ctest clang -LE slow; }
+
+stage_asan() { configure asan && build asan && run_ctest asan -LE slow; }
+
+stage_tsan() { configure tsan && build tsan tests_threads && run_ctest tsan -L threads; }
+
+stage_fuzz() { configure fuzz && build fuzz && run_ctest fuzz -L fuzz; }
+
+stage_neon() { configure neon && build neon && run_ctest neon -LE slow; }
+
+# The Python package, installed into .venv as a user would install it.
+venv_install() {
+  [ -x "$ROOT/.venv/bin/python" ] || python3 -m venv "$ROOT/.venv" || return 1
+  if command -v ccache >/dev/null 2>&1; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+  "$ROOT/.venv/bin/python" -m pip install -q "${ROOT}[test]"
+}
+
+# run_pytest NAME [arguments of pytest]
+run_pytest() {
+  local junit="$ROOT/build/logs/pytest-$1.xml" status=0
+  shift
+  rm -f "$junit"
+  "$ROOT/.venv/bin/python" -m pytest -q -rs --junitxml="$junit" "$@" || status=1
+  count_junit "$junit" || status=1
+  return $status
+}
+
+stage_python() {
+  venv_install && run_pytest python tests/python --ignore=tests/python/integrations
+}
+
+stage_integrations() {
+  venv_install || return 1
+  local status=0
+  tests/python/integrations/install.sh .venv/bin/python || status=$?
+  if [ $status -eq 3 ]; then
+    SKIP_REASON="the packages cannot be installed, see build/logs/integrations.log"
+    return 0
+  fi
+  [ $status -eq 0 ] && run_pytest integrations tests/python/integrations
+}
