@@ -8,7 +8,7 @@ PASSED=0 FAILED=0 SKIPPED=0 FAILED_STAGE=""
 # The number in attribute $1 of the first testsuite element of file $2; 0 where there is none.
 junit_number() {
   local value
-  value=$(tr '\n' ' ' <"$2" | grep -o "<testsuite [^>]*" | head -n 1 |
+  value=$(tr '\n\t' '  ' <"$2" | grep -o "<testsuite [^>]*" | head -n 1 |
     grep -o " $1=\"[0-9]*\"" | grep -o '[0-9]*')
   echo "${value:-0}"
 }
