@@ -1,0 +1,152 @@
+// The layer table of src/README.md, read from the #include lines: an arrow that is not in the table
+// is a failure.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include "architecture/sources.h"
+
+namespace mla::architecture {
+namespace {
+
+using Names = std::set<std::string>;
+
+// A layer may include itself and these.
+const std::map<std::string, Names> kMayInclude = {
+    {"core", {}},
+    {"config", {"core"}},
+    {"platform", {"core"}},
+    {"attention", {"core"}},
+    {"registry", {"core", "config", "platform"}},
+    {"selector", {"core", "config", "platform", "registry"}},
+    {"prefill", {"core", "config", "registry", "selector", "attention"}},
+};
+
+// Files that may include more than their layer.
+const std::map<std::string, Names> kExceptions = {
+    {"src/registry/builtin.cc", {"attention"}},  // names the CPU rows' kernels
+    {"src/registry/plugin.cc", {"attention"}},   // adapts a plug-in's C table to an implementation
+};
+
+// Public headers that are not called after their layer.
+const std::map<std::string, std::string> kHeaderLayer = {{"cache_pool", "prefill"},
+                                                         {"plugin", "registry"}};
+
+// Users of the library: only public headers, and files of their own folder.
+const std::vector<std::string> kUsers = {"cli", "bench", "conformance", "python"};
+
+struct Include {
+  std::string path;
+  int line = 0;
+};
+
+std::vector<Include> quoted_includes(const Source& source) {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*"([^"]+)")re");
+  std::vector<Include> found;
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    std::smatch match;
+    if (std::regex_search(source.lines[i], match, pattern)) {
+      found.push_back({match[1], static_cast<int>(i) + 1});
+    }
+  }
+  return found;
+}
+
+std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// The layer of an include or of a file below src/ or include/; none: not one of ours.
+std::optional<std::string> layer_of(std::string path) {
+  if (starts_with(path, "src/")) path = path.substr(4);
+  if (starts_with(path, "include/")) path = path.substr(8);
+  if (starts_with(path, "mla/")) {
+    const std::string stem = path.substr(4, path.find('.') - 4);
+    const auto named = kHeaderLayer.find(stem);
+    path = named != kHeaderLayer.end() ? named->second : stem;
+  }
+  const std::string layer = first_part(path);
+  return kMayInclude.count(layer) != 0 ? std::optional(layer) : std::nullopt;
+}
+
+std::string at(const Source& source, const Include& include) {
+  return source.path + ":" + std::to_string(include.line) + " includes \"" + include.path + "\"";
+}
+
+TEST(Layers, EveryArrowIsInTheTable) {
+  int arrows = 0;
+  for (const Source& source : sources({"src", "include"})) {
+    const auto layer = layer_of(source.path);
+    ASSERT_TRUE(layer) << source.path << " lies in no layer of the table";
+    Names allowed = kMayInclude.at(*layer);
+    allowed.insert(*layer);
+    const auto more = kExceptions.find(source.path);
+    if (more != kExceptions.end()) allowed.insert(more->second.begin(), more->second.end());
+    for (const Include& include : quoted_includes(source)) {
+      const auto target = layer_of(include.path);
+      ASSERT_TRUE(target) << at(source, include) << ", which is no path of a layer";
+      EXPECT_TRUE(allowed.count(*target))
+          << at(source, include) << ": " << *layer << " may not include " << *target;
+      ++arrows;
+    }
+  }
+  EXPECT_GT(arrows, 50);  // the test sees the sources at all
+}
+
+TEST(Layers, TheTableHasNoCycle) {
+  for (const auto& [layer, below] : kMayInclude) {
+    for (const std::string& other : below) {
+      EXPECT_EQ(kMayInclude.at(other).count(layer), 0u) << layer << " and " << other;
+    }
+  }
+}
+
+TEST(Layers, PublicHeadersIncludeOnlyPublicHeaders) {
+  for (const Source& source : sources({"include"})) {
+    for (const Include& include : quoted_includes(source)) {
+      EXPECT_TRUE(starts_with(include.path, "mla/")) << at(source, include);
+    }
+  }
+}
+
+TEST(Layers, UsersIncludeOnlyPublicHeaders) {
+  const std::filesystem::path root = MLA_SOURCE_DIR;
+  for (const Source& source : sources(kUsers)) {
+    const std::string folder = first_part(source.path);
+    for (const Include& include : quoted_includes(source)) {
+      const bool own = std::filesystem::exists(root / folder / include.path) ||
+                       starts_with(include.path, folder + "/");
+      // The benchmark and the command line share the conformance suite as a library.
+      const bool suite =
+          starts_with(include.path, "conformance/") || starts_with(include.path, "bench/");
+      EXPECT_TRUE(own || suite || starts_with(include.path, "mla/")) << at(source, include);
+    }
+  }
+}
+
+TEST(Layers, PrefillKnowsNoInstructionSet) {
+  for (const Source& source : sources({"src/prefill"})) {
+    for (const Include& include : quoted_includes(source)) {
+      EXPECT_EQ(include.path.find("/isa/"), std::string::npos) << at(source, include);
+    }
+  }
+}
+
+// What the operating system, the compiler and the CPU are is the platform layer's to know. The
+// table of compiled-in instruction sets is where the build's answer is read.
+TEST(Layers, OnlyThePlatformAsksForCompilerOrSystem) {
+  const std::regex macro(
+      R"(^\s*#\s*(if|ifdef|ifndef|elif).*\b(__linux__|__APPLE__|_WIN32|__x86_64__|__aarch64__|__clang__|__GNUC__|_MSC_VER|__AVX\w*)\b)");
+  const Names homes = {"include/mla/core.h", "src/attention/cpu/isa/isa.cc"};
+  for (const Source& source : sources({"src", "include", "cli", "conformance"})) {
+    if (starts_with(source.path, "src/platform/") || homes.count(source.path) != 0) continue;
+    for (const std::string& line : source.lines) {
+      EXPECT_FALSE(std::regex_search(line, macro)) << source.path << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mla::architecture
