@@ -126,9 +126,11 @@ TEST(Layers, UsersIncludeOnlyPublicHeaders) {
   }
 }
 
+// It may ask for a table of kernels, not name one.
 TEST(Layers, PrefillKnowsNoInstructionSet) {
   for (const Source& source : sources({"src/prefill"})) {
     for (const Include& include : quoted_includes(source)) {
+      if (include.path == "attention/cpu/isa/isa.h") continue;
       EXPECT_EQ(include.path.find("/isa/"), std::string::npos) << at(source, include);
     }
   }
