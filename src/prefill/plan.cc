@@ -80,7 +80,7 @@ class Planner {
 void Planner::split_keys(RequestPlan* request) const {
   const std::int64_t keys = request->new_tokens + request->context_tokens;
   request->keys_per_part = std::max<std::int64_t>(keys, 1);
-  if (request->form != Form::kAbsorbed) return;
+  if (request->form != Form::kAbsorbed || !g_.has_absorbed) return;
   const std::int64_t rows = request->new_tokens * g_.num_heads;
   const std::int64_t wanted = ceil_div(kWantedUnits, ceil_div(rows, kFoldedChunk));
   const std::int64_t most = keys / (rows <= kFewRows ? kLeastKeysFew : kLeastKeys);

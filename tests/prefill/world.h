@@ -49,6 +49,9 @@ class Tensor {
   std::int64_t count() const { return static_cast<std::int64_t>(bytes_.size()) / size_of(dtype_); }
   void* data() { return bytes_.data(); }
   const void* data() const { return bytes_.data(); }
+  void* at(std::int64_t i) { return bytes_.data() + i * size_of(dtype_); }
+  const void* at(std::int64_t i) const { return bytes_.data() + i * size_of(dtype_); }
+  // By bytes: NaN equals itself.
   friend bool operator==(const Tensor&, const Tensor&) = default;
 
  private:
@@ -117,6 +120,80 @@ class World {
     args.lse = lse.data();
     return args;
   }
+  // What is left from token `first` on.
+  RunArgs args_from(std::int64_t first) {
+    RunArgs args = this->args();
+    const std::int64_t heads = config_.num_heads;
+    args.q.data = q.at(first * heads * config_.dims.qk_head_dim());
+    args.kv_c = kv_c.at(first * config_.kv_lora_rank);
+    args.k_pe = k_pe.at(first * config_.dims.qk_rope_head_dim);
+    args.slot_mapping = slot_mapping.data() + first;
+    args.out.data = out.at(first * heads * config_.dims.v_head_dim);
+    args.lse = nullptr;
+    return args;
+  }
+
+  // The first request alone, with the same values.
+  void keep_first() {
+    requests_.resize(1);
+    cu_seqlens.resize(2);
+    context_lens.resize(1);
+  }
+
+  // The same numbers with gaps: between the tokens and heads of q and out (heads outermost), the
+  // latents side by side, and blocks apart.
+  void spread_out() {
+    const std::int64_t tokens = total_tokens(), heads = config_.num_heads;
+    const std::int64_t dq = config_.dims.qk_head_dim(), dv = config_.dims.v_head_dim;
+    const std::int64_t rank = config_.kv_lora_rank, rope = config_.dims.qk_rope_head_dim;
+    Tensor wide_q(config_.dtype, heads * tokens * (dq + 3));
+    Tensor joined(config_.dtype, tokens * (rank + rope + 5));
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t i = 0; i < dq; ++i) {
+          wide_q.set((h * tokens + t) * (dq + 3) + i, q.get((t * heads + h) * dq + i));
+        }
+      }
+      for (std::int64_t i = 0; i < rank; ++i) {
+        joined.set(t * (rank + rope + 5) + i, kv_c.get(t * rank + i));
+      }
+      for (std::int64_t i = 0; i < rope; ++i) {
+        joined.set(t * (rank + rope + 5) + rank + i, k_pe.get(t * rope + i));
+      }
+    }
+    const std::int64_t block = config_.block_size * row_width();
+    Tensor apart(config_.cache_dtype, num_blocks * (block + 11));
+    for (std::int64_t i = 0; i < num_blocks * block; ++i) {
+      apart.set(i / block * (block + 11) + i % block, cache.get(i));
+    }
+    q = wide_q;
+    kv_c = joined;
+    cache = apart;
+    out = Tensor(config_.dtype, heads * tokens * (dv + 7));
+  }
+  RunArgs spread_args() {
+    const std::int64_t tokens = total_tokens();
+    const std::int64_t dq = config_.dims.qk_head_dim() + 3, dv = config_.dims.v_head_dim + 7;
+    RunArgs args = this->args();
+    args.q = {q.data(), dq, tokens * dq, nullptr};
+    args.out = {out.data(), dv, tokens * dv, nullptr};
+    args.kv_c_stride = args.k_pe_stride = row_width() + 5;
+    args.k_pe = kv_c.at(config_.kv_lora_rank);
+    args.cache.block_stride = config_.block_size * row_width() + 11;
+    args.lse = nullptr;
+    return args;
+  }
+  // W_UK and W_UV as views of kv_b_proj.
+  Weights split_weights() const {
+    const std::int64_t nope = config_.dims.qk_nope_head_dim, dv = config_.dims.v_head_dim;
+    Weights weights;
+    weights.dtype = config_.dtype;
+    weights.w_uk = kv_b_proj.data();
+    weights.w_uv = kv_b_proj.at(nope * config_.kv_lora_rank);
+    weights.w_uk_head_stride = weights.w_uv_head_stride = (nope + dv) * config_.kv_lora_rank;
+    return weights;
+  }
+
   std::int64_t total_tokens() const { return cu_seqlens.back(); }
   std::int64_t row_width() const { return config_.kv_lora_rank + config_.dims.qk_rope_head_dim; }
   const WorldConfig& config() const { return config_; }
