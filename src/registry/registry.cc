@@ -107,9 +107,10 @@ Result<std::vector<Row>> Registry::find(std::string_view name) const {
   }
   if (!found.empty()) return found;
   if (name == kCustom) {
-    return Error{
-        ErrorCode::kUnregistered, "name",
-        "CUSTOM must be registered before use: add or override_backend a row of that name"};
+    return Error{ErrorCode::kUnregistered, "name",
+                 fmt::format("CUSTOM must be registered before use, by add or override_backend; "
+                             "valid names: {}",
+                             fmt::join(names(), ", "))};
   }
   return unknown_name_error(name, *this);
 }

@@ -118,6 +118,12 @@ Selection select_unknown_capability(const Question& question, const Rows& rows) 
 }
 
 Error unknown_backend(const std::string& wanted, const Registry& registry) {
+  if (wanted == "CUSTOM") {
+    return {ErrorCode::kUnknownBackend, "backend",
+            "MLA prefill backend CUSTOM must be registered before use. Use "
+            "register_mla_prefill_backend(MLAPrefillBackendEnum.CUSTOM, "
+            "'your.module.YourClass')"};
+  }
   return {ErrorCode::kUnknownBackend, "backend",
           fmt::format("Unknown MLA prefill backend: '{}'. Valid options are: {}", wanted,
                       fmt::join(registry.names(), ", "))};

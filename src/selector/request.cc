@@ -25,12 +25,9 @@ Error invalid(const std::string& field, std::string_view what) {
   return {ErrorCode::kInvalidRequest, field, fmt::format("{} {}", field, what)};
 }
 
-// An error of the JSON accessors or of the model reader, as the request's.
-Error invalid(const Error& error, const std::string& prefix = "") {
-  const std::string field =
-      prefix + (prefix.empty() || error.field.empty() ? "" : ".") + error.field;
-  return {ErrorCode::kInvalidRequest, field,
-          prefix.empty() ? error.message : fmt::format("{}: {}", prefix, error.message)};
+// An error of the JSON accessors, as the request's: of dims[1] the field is dims.
+Error invalid(const Error& error) {
+  return {ErrorCode::kInvalidRequest, error.field.substr(0, error.field.find('[')), error.message};
 }
 
 template <class List>
@@ -163,8 +160,11 @@ Result<ModelConfig> read_model(const json::Value& value, const std::string& fiel
   }
   if (!value.is_object()) return json::wrong_type(value, field, "an object");
   Result<ModelConfig> config = parse_model_config(value.dump(), "");
-  if (!config) return invalid(config.error(), field);
-  return config;
+  if (config) return config;
+  Error error = config.error();
+  error.field = error.field.empty() ? field : field + "." + error.field;
+  error.message = fmt::format("{}: {}", error.field, error.message);
+  return error;
 }
 
 // ROCm reports a capability of the digits of the architecture: gfx942 is 9.4, gfx1201 12.0.
