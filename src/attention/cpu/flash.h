@@ -198,7 +198,7 @@ struct Flash {
     const Vec minus_m = Isa::set(-m);
     Vec sum = Isa::set(0);
     for (Index j = 0; j < vectors_end; j += kLanes) {
-      const Vec p = Isa::exp2(Isa::fma(Isa::load(row.s + j), factor, minus_m));
+      const Vec p = Isa::exp2(Isa::scale(Isa::load(row.s + j), factor, minus_m));
       sum = Isa::add(sum, p);
       Isa::store(row.p + j, p);
     }

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "attention/cpu/exp2.h"
+#include "attention/cpu/isa/avx512/tile.h"
 #include "attention/cpu/panels.h"
 #include "attention/cpu/probe.h"
 
@@ -23,6 +24,7 @@ struct Avx512Vector {
   static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
   static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }  // b where either is NaN
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vec scale(Vec a, Vec b, Vec c) { return fma(a, b, c); }  // rounded once
   static float sum(Vec a) { return _mm512_reduce_add_ps(a); }
   static float maximum(Vec a) { return _mm512_reduce_max_ps(a); }
   static Vec exponent_from_low_bits(Vec a) {
@@ -103,7 +105,7 @@ struct Avx512Vector {
       case 11:
         return multiply_rows<kAdd, 11>(product);
       default:
-        return multiply_rows<kAdd, 12>(product);
+        multiply_tile_12x32(product, kAdd);
     }
   }
 
