@@ -2,6 +2,7 @@
 // own conversions, which it serves to check.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -29,11 +30,16 @@ inline Format format_of(DType dtype) {
   }
 }
 
+// 2^exponent, for exponents of normal doubles.
+inline double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
 // The distance to the next number of the type above |value|.
 inline double ulp(DType dtype, double value) {
   const Format format = format_of(dtype);
-  const int exponent = value == 0.0 ? format.min_exponent : std::ilogb(value);
-  return std::ldexp(1.0, std::max(exponent, format.min_exponent) - format.mantissa_bits);
+  const int biased = static_cast<int>(std::bit_cast<std::uint64_t>(value) >> 52 & 0x7ff);
+  return power_of_two(std::max(biased - 1023, format.min_exponent) - format.mantissa_bits);
 }
 
 // The nearest number of the type, ties to even.
@@ -42,7 +48,7 @@ inline double round_to(DType dtype, double value) {
   const double step = ulp(dtype, value);
   const double rounded = std::nearbyint(value / step) * step;
   const Format format = format_of(dtype);
-  const double limit = std::ldexp(2.0, format.max_exponent);
+  const double limit = power_of_two(format.max_exponent + 1);
   if (std::fabs(rounded) < limit) return rounded;
   return std::copysign(std::numeric_limits<double>::infinity(), value);
 }
