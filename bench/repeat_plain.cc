@@ -1,0 +1,13 @@
+#include "repeat.h"
+
+namespace mla::bench {
+
+Status repeat(const std::string&, int count, const std::function<Result<double>()>& body) {
+  for (int i = 0; i < count; ++i) {
+    const Result<double> seconds = body();
+    if (!seconds) return seconds.error();
+  }
+  return {};
+}
+
+}  // namespace mla::bench
