@@ -1,0 +1,18 @@
+# cmake -DOUTPUT=... -DFILES=a;b -P embed.cmake: writes a header with each file as a raw string.
+# The name of page.css is kPageCss.
+set(text "// Written by cli/embed.cmake from cli/html.\n#pragma once\n\nnamespace mla::cli::html {\n")
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME)
+  string(REPLACE "." ";" words "${name}")
+  set(constant "k")
+  foreach(word IN LISTS words)
+    string(SUBSTRING "${word}" 0 1 first)
+    string(TOUPPER "${first}" first)
+    string(SUBSTRING "${word}" 1 -1 rest)
+    string(APPEND constant "${first}${rest}")
+  endforeach()
+  file(READ "${file}" content)
+  string(APPEND text "inline constexpr char ${constant}[] = R\"MLA(${content})MLA\";\n")
+endforeach()
+string(APPEND text "}  // namespace mla::cli::html\n")
+file(WRITE "${OUTPUT}" "${text}")
