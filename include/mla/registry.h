@@ -107,6 +107,13 @@ MLA_API Registry& default_registry();
 // The built-in table.
 MLA_API const std::vector<Row>& builtin_rows();
 
+// The row of a plug-in library (mla/plugin.h), to be added or to override with. kNotLoadable says
+// what is wrong with the library. It stays loaded while a copy of the row lives.
+MLA_API Result<Row> plugin_row(const std::string& path);
+// The same, added; the name under which it can be asked for. Also add()'s errors.
+MLA_API Result<std::string> load_plugin(const std::string& path,
+                                        Registry& registry = default_registry());
+
 // The message of a lookup that failed: what is wrong with the name, the valid ones, and the one
 // that was probably meant.
 MLA_API Error unknown_name_error(std::string_view name, const Registry& registry);
