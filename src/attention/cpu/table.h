@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/cpu/flash.h"
+#include "attention/cpu/matrix.h"
 #include "attention/cpu/project.h"
 
 namespace mla::attention::cpu {
@@ -106,6 +107,9 @@ struct Table {
     table.latent_bytes = Projection<Isa>::latent_bytes;
     table.pack_latents = pack_latents;
     table.project = Projection<Isa>::project;
+    table.matrix_bytes = Matrix<Isa>::bytes;
+    table.pack_matrix = Matrix<Isa>::pack;
+    table.multiply = Matrix<Isa>::multiply;
     table.probe_peak = Isa::probe_peak;
     return table;
   }
