@@ -220,7 +220,10 @@ struct Flash {
                      void* const* out_rows, float* const* lse_rows) {
     const Layout<Isa> layout(shape);
     const State state(layout, const_cast<void*>(memory));
+    const Index bytes = shape.v_head_dim * (out_dtype == DType::kFloat32 ? 4 : 2);
+    for (Index r = 0; r < smaller(kRowsAhead, rows); ++r) prefetch_row(out_rows[r], bytes);
     for (Index r = 0; r < rows; ++r) {
+      if (r + kRowsAhead < rows) prefetch_row(out_rows[r + kRowsAhead], bytes);
       const float l = state.l[r];
       const float inverse = l == 0 ? 0 : 1 / l;
       store_row<Isa>(state.o + r * layout.dv, inverse, shape.v_head_dim, out_dtype, out_rows[r]);

@@ -103,6 +103,13 @@ struct Layout {
   Index dv;
 };
 
+// Rows of the caller lie pages apart, where no hardware prefetcher follows: each loop over rows
+// asks for the row kRowsAhead further on.
+constexpr Index kRowsAhead = 6;
+static inline void prefetch_row(const void* row, Index bytes) {
+  for (Index at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at);
+}
+
 // The next kLanes elements as floats; where fewer bytes are left, zeros after them.
 template <class Isa, DType D>
 typename Isa::Vec load_some(const char* from, Index bytes) {
@@ -128,7 +135,13 @@ void pack_transposed(const void* const* rows, Index count, Index row_bytes, floa
       from[i] = static_cast<const char*>(rows[smaller(first + i, count - 1)]);
     }
     float* const group = to + first / Isa::kNr * group_stride + first % Isa::kNr;
+    const Index ahead = smaller(kLanes, count - first - kLanes);
     for (Index w = 0; w < words; w += kLanes) {
+      if (w * kSize % 64 == 0) {
+        for (Index i = 0; i < ahead; ++i) {
+          __builtin_prefetch(static_cast<const char*>(rows[first + kLanes + i]) + w * kSize);
+        }
+      }
       typename Isa::Vec v[kLanes];
       for (Index i = 0; i < kLanes; ++i) {
         v[i] = load_some<Isa, D>(from[i] + w * kSize, row_bytes - w * kSize);
@@ -165,6 +178,7 @@ bool pack_columns(const void* const* rows, Index count, Index n, float* to, Inde
   Vec zero_or_nan = Isa::set(0);  // x * 0 is NaN for an x that is not finite
   for (Index r = 0; r < count; ++r) {
     const char* const row = static_cast<const char*>(rows[r]);
+    if (r + kRowsAhead < count) prefetch_row(rows[r + kRowsAhead], bytes);
     for (Index d = 0; d < round_up(n, Isa::kNr); d += Isa::kLanes) {
       const Index at = d * Type<D>::kSize;
       const Vec v = load_some<Isa, D>(row + at, bytes - at);
@@ -193,6 +207,9 @@ bool pack_column_pairs(const void* const* rows, Index count, Index n, BFloat16* 
   alignas(64) static constexpr std::uint16_t kZeros[Isa::kLanes] = {};
   for (Index r = 0; r < count; r += 2) {
     const char* const even = static_cast<const char*>(rows[r]);
+    for (Index i = r + kRowsAhead; i < smaller(r + kRowsAhead + 2, count); ++i) {
+      prefetch_row(rows[i], n * 2);
+    }
     const char* const odd = r + 1 < count ? static_cast<const char*>(rows[r + 1]) : nullptr;
     for (Index d = 0; d < round_up(n, Isa::kNr); d += Isa::kLanes) {
       const Index bytes = (n - d) * 2;

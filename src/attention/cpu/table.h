@@ -35,7 +35,9 @@ struct Table {
                            void* queries) {
     const Layout<Isa> layout(shape);
     Element* to = static_cast<Element*>(queries);
+    const Index bytes = shape.qk_head_dim * (shape.dtype == DType::kFloat32 ? 4 : 2);
     for (Index r = 0; r < count; ++r, to += layout.dq) {
+      if (r + kRowsAhead < count) prefetch_row(rows[r + kRowsAhead], bytes);
       if constexpr (Isa::kPack == 1) {
         for_dtype(shape.dtype, [&](auto type) {
           convert_row<Isa, decltype(type)::kDType>(rows[r], layout.dq, to);

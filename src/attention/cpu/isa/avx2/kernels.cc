@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "attention/cpu/exp2.h"
+#include "attention/cpu/isa/avx2/tile.h"
 #include "attention/cpu/isa/isa.h"
 #include "attention/cpu/probe.h"
 #include "attention/cpu/table.h"
@@ -110,89 +111,8 @@ struct Avx2 {
       case 5:
         return multiply_rows<kAdd, 5>(product);
       default:
-        multiply_tile(product, kAdd);
+        multiply_tile_6x16(product, kAdd);
     }
-  }
-
-  // The full tile. In assembly because compilers spill or reorder: 8 loads and 12 multiply-adds a
-  // step, nothing else. B is fetched kAhead bytes before it is needed, over the end of this group
-  // of columns into the next.
-  static void multiply_tile(const Product<float>& product, bool add) {
-    const float* a = product.a;
-    const float* b = product.b;
-    const Index a_stride = product.a_stride * Index{sizeof(float)};
-    const Index c_stride = product.c_stride * Index{sizeof(float)};
-    const float* a3 = product.a + 3 * product.a_stride;
-    Index fours = product.steps / 4;
-    Index ones = product.steps % 4;
-    float* c = product.c;
-    float* c3 = product.c + 3 * product.c_stride;
-#define MLA_STEP(at_a, at_b, ahead)                                              \
-  "prefetcht0 " ahead                                                            \
-  "(%[b])\n"                                                                     \
-  "vmovups " at_b                                                                \
-  "(%[b]), %%ymm12\n"                                                            \
-  "vmovups 32+" at_b                                                             \
-  "(%[b]), %%ymm13\n"                                                            \
-  "vbroadcastss " at_a                                                           \
-  "(%[a]), %%ymm14\n"                                                            \
-  "vbroadcastss " at_a                                                           \
-  "(%[a],%[as]), %%ymm15\n"                                                      \
-  "vfmadd231ps %%ymm12, %%ymm14, %%ymm0\nvfmadd231ps %%ymm13, %%ymm14, %%ymm1\n" \
-  "vbroadcastss " at_a                                                           \
-  "(%[a],%[as],2), %%ymm14\n"                                                    \
-  "vfmadd231ps %%ymm12, %%ymm15, %%ymm2\nvfmadd231ps %%ymm13, %%ymm15, %%ymm3\n" \
-  "vbroadcastss " at_a                                                           \
-  "(%[a3]), %%ymm15\n"                                                           \
-  "vfmadd231ps %%ymm12, %%ymm14, %%ymm4\nvfmadd231ps %%ymm13, %%ymm14, %%ymm5\n" \
-  "vbroadcastss " at_a                                                           \
-  "(%[a3],%[as]), %%ymm14\n"                                                     \
-  "vfmadd231ps %%ymm12, %%ymm15, %%ymm6\nvfmadd231ps %%ymm13, %%ymm15, %%ymm7\n" \
-  "vbroadcastss " at_a                                                           \
-  "(%[a3],%[as],2), %%ymm15\n"                                                   \
-  "vfmadd231ps %%ymm12, %%ymm14, %%ymm8\nvfmadd231ps %%ymm13, %%ymm14, %%ymm9\n" \
-  "vfmadd231ps %%ymm12, %%ymm15, %%ymm10\nvfmadd231ps %%ymm13, %%ymm15, %%ymm11\n"
-#define MLA_ADD(at_c, reg) "vaddps " at_c ", %%ymm" reg ", %%ymm" reg "\n"
-#define MLA_STORE(at_c, reg) "vmovups %%ymm" reg ", " at_c "\n"
-#define MLA_TILE(op)                                                                      \
-  op("(%[c])", "0") op("32(%[c])", "1") op("(%[c],%[cs])", "2") op("32(%[c],%[cs])", "3") \
-      op("(%[c],%[cs],2)", "4") op("32(%[c],%[cs],2)", "5") op("(%[c3])", "6")            \
-          op("32(%[c3])", "7") op("(%[c3],%[cs])", "8") op("32(%[c3],%[cs])", "9")        \
-              op("(%[c3],%[cs],2)", "10") op("32(%[c3],%[cs],2)", "11")
-    asm volatile(
-        "vxorps %%ymm0, %%ymm0, %%ymm0\nvxorps %%ymm1, %%ymm1, %%ymm1\n"
-        "vxorps %%ymm2, %%ymm2, %%ymm2\nvxorps %%ymm3, %%ymm3, %%ymm3\n"
-        "vxorps %%ymm4, %%ymm4, %%ymm4\nvxorps %%ymm5, %%ymm5, %%ymm5\n"
-        "vxorps %%ymm6, %%ymm6, %%ymm6\nvxorps %%ymm7, %%ymm7, %%ymm7\n"
-        "vxorps %%ymm8, %%ymm8, %%ymm8\nvxorps %%ymm9, %%ymm9, %%ymm9\n"
-        "vxorps %%ymm10, %%ymm10, %%ymm10\nvxorps %%ymm11, %%ymm11, %%ymm11\n"
-        "test %[fours], %[fours]\njz 2f\n"
-        ".p2align 5\n"
-        "1:\n"  //
-        MLA_STEP("0", "0", "1024") MLA_STEP("4", "64", "1088") MLA_STEP("8", "128", "1152")
-            MLA_STEP("12", "192", "1216")
-        "add $256, %[b]\nadd $16, %[a]\nadd $16, %[a3]\n"
-        "dec %[fours]\njnz 1b\n"
-        "2:\n"
-        "test %[ones], %[ones]\njz 4f\n"
-        "3:\n"  //
-        MLA_STEP("0", "0", "1024")
-        "add $64, %[b]\nadd $4, %[a]\nadd $4, %[a3]\n"
-        "dec %[ones]\njnz 3b\n"
-        "4:\n"
-        "test %[add], %[add]\njz 5f\n"  //
-        MLA_TILE(MLA_ADD)
-        "5:\n"  //
-        MLA_TILE(MLA_STORE)
-        : [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [fours] "+r"(fours), [ones] "+r"(ones)
-        : [as] "r"(a_stride), [c] "r"(c), [c3] "r"(c3), [cs] "r"(c_stride),
-          [add] "r"(static_cast<Index>(add))
-        : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-          "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-#undef MLA_STEP
-#undef MLA_ADD
-#undef MLA_STORE
-#undef MLA_TILE
   }
 
   template <bool kAdd, int kRows>

@@ -30,8 +30,20 @@ struct Avx512 : Avx512Vector<Avx512> {
         _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, even_up, quiet), 16));
   }
 
+  // 24 chains, more than latency times units.
   static float chains(long rounds) {
-    MLA_CHAINS("vfmadd231ps");
+    asm volatile(
+        "vpxord %%zmm24, %%zmm24, %%zmm24\n"
+        "1:\n"
+        ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
+        "vfmadd231ps %%zmm24, %%zmm24, %%zmm\\r\n"
+        ".endr\n"
+        "dec %0\njnz 1b\n"
+        : "+r"(rounds)
+        :
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+          "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
+          "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
     return 0;
   }
   static double probe_peak(DType, double milliseconds) {

@@ -29,7 +29,6 @@ namespace {
   MLA_ROW(op, at_a "(%[a9])", "29", "18", "19")                                                \
   MLA_ROW(op, at_a "(%[a9],%[as])", "30", "20", "21")                                          \
   MLA_ROW(op, at_a "(%[a9],%[as],2)", "31", "22", "23")
-#define MLA_ZERO(r) "vpxord %%zmm" r ", %%zmm" r ", %%zmm" r "\n"
 #define MLA_ADD(at, low, high) \
   "vaddps " at ", %%zmm" low ", %%zmm" low "\nvaddps 64" at ", %%zmm" high ", %%zmm" high "\n"
 #define MLA_STORE(at, low, high) \
@@ -42,11 +41,9 @@ namespace {
   f("(%[a9])", "18", "19") f("(%[a9],%[cs])", "20", "21") f("(%[a9],%[cs],2)", "22", "23")
 #define MLA_TILE(op)                                                                            \
   asm volatile(                                                                                 \
-      MLA_ZERO("0") MLA_ZERO("1") MLA_ZERO("2") MLA_ZERO("3") MLA_ZERO("4") MLA_ZERO("5")       \
-      MLA_ZERO("6") MLA_ZERO("7") MLA_ZERO("8") MLA_ZERO("9") MLA_ZERO("10") MLA_ZERO("11")     \
-      MLA_ZERO("12") MLA_ZERO("13") MLA_ZERO("14") MLA_ZERO("15") MLA_ZERO("16")                \
-      MLA_ZERO("17") MLA_ZERO("18") MLA_ZERO("19") MLA_ZERO("20") MLA_ZERO("21")                \
-      MLA_ZERO("22") MLA_ZERO("23")                                                             \
+      ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"                 \
+      "vpxord %%zmm\\r, %%zmm\\r, %%zmm\\r\n"                                                  \
+      ".endr\n"                                                                                 \
       "lea (%[as],%[as],2), %[a9]\n"                                                            \
       "lea (%[a],%[a9]), %[a3]\nlea (%[a3],%[a9]), %[a6]\nadd %[a6], %[a9]\n"                   \
       "test %[twos], %[twos]\njz 2f\n"                                                          \
@@ -91,7 +88,6 @@ void multiply_tile_12x32(const Product<Element>& product, bool add) {
 
 #undef MLA_ROW
 #undef MLA_STEP
-#undef MLA_ZERO
 #undef MLA_ADD
 #undef MLA_STORE
 #undef MLA_ROWS

@@ -139,23 +139,5 @@ struct Avx512Vector {
   }
 };
 
-// Rounds of a probe: 24 chains of an instruction with two sources in zmm24 and zmm25.
-#define MLA_CHAINS_8(op, first, a, b, c, d, e, f, g)                               \
-  op " %%zmm24, %%zmm25, %%zmm" first "\n" op " %%zmm24, %%zmm25, %%zmm" a "\n" op \
-     " %%zmm24, %%zmm25, %%zmm" b "\n" op " %%zmm24, %%zmm25, %%zmm" c "\n" op     \
-     " %%zmm24, %%zmm25, %%zmm" d "\n" op " %%zmm24, %%zmm25, %%zmm" e "\n" op     \
-     " %%zmm24, %%zmm25, %%zmm" f "\n" op " %%zmm24, %%zmm25, %%zmm" g "\n"
-#define MLA_CHAINS(op)                                                                            \
-  asm volatile(                                                                                   \
-      "vpxord %%zmm24, %%zmm24, %%zmm24\nvpxord %%zmm25, %%zmm25, %%zmm25\n"                      \
-      "1:\n" MLA_CHAINS_8(op, "0", "1", "2", "3", "4", "5", "6", "7")                             \
-          MLA_CHAINS_8(op, "8", "9", "10", "11", "12", "13", "14", "15")                          \
-              MLA_CHAINS_8(op, "16", "17", "18", "19", "20", "21", "22", "23") "dec %0\njnz 1b\n" \
-      : "+r"(rounds)                                                                              \
-      :                                                                                           \
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",     \
-        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
-        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25")
-
 }  // namespace
 }  // namespace mla::attention::cpu
