@@ -122,6 +122,8 @@ std::vector<Bad> bad_configs() {
                    "rope_scaling.factor"});
   cases.push_back({yarn({{"type", "yarn"}, {"mscale_all_dim", 1}, {"factor", 0}}), kOutOfRange,
                    "rope_scaling.factor"});
+  cases.push_back({yarn({{"type", "yarn"}, {"mscale_all_dim", 1e300}, {"factor", 40}}), kOutOfRange,
+                   "mscale_all_dim"});
   cases.push_back({Json(5), kWrongType, ""});
   cases.push_back({Json(nullptr), kWrongType, ""});
   cases.push_back({Json::object(), kNotMla, ""});
