@@ -46,9 +46,9 @@ class Buffer {
 };
 
 // A matrix in an element type; rows lie stride elements apart, NaN between them.
-class Matrix {
+class ElementMatrix {
  public:
-  Matrix(DType dtype, std::int64_t rows, std::int64_t columns)
+  ElementMatrix(DType dtype, std::int64_t rows, std::int64_t columns)
       : dtype_(dtype), rows_(rows), columns_(columns), stride_(columns + 3) {
     bytes_.assign(static_cast<std::size_t>((rows * stride_ + 1) * size_of(dtype)), 0xff);
     for (std::int64_t r = 0; r < rows; ++r) rows_at_.push_back(at(r, 0));
@@ -64,7 +64,7 @@ class Matrix {
     }
   }
   double get(std::int64_t r, std::int64_t c) const {
-    const void* const p = const_cast<Matrix*>(this)->at(r, c);
+    const void* const p = const_cast<ElementMatrix*>(this)->at(r, c);
     switch (dtype_) {
       case DType::kFloat16:
         return to_float(*static_cast<const Float16*>(p));
@@ -102,8 +102,8 @@ struct Attended {
   std::vector<double> lse;
 };
 
-inline Attended attend_in_double(const Matrix& q, const Matrix& k, const Matrix& v,
-                                 const Shape& shape, double scale,
+inline Attended attend_in_double(const ElementMatrix& q, const ElementMatrix& k,
+                                 const ElementMatrix& v, const Shape& shape, double scale,
                                  const std::vector<std::int64_t>& seen) {
   Attended to;
   for (std::int64_t r = 0; r < q.rows(); ++r) {
@@ -155,8 +155,9 @@ inline Tolerance tolerance_of(bool rounds_to_bf16) {
   return rounds_to_bf16 ? Tolerance{1e-2, 1e-3} : Tolerance{};
 }
 
-inline void expect_attended(const Attended& want, const Matrix& out, const std::vector<float>& lse,
-                            const Shape& shape, const Tolerance& tolerance) {
+inline void expect_attended(const Attended& want, const ElementMatrix& out,
+                            const std::vector<float>& lse, const Shape& shape,
+                            const Tolerance& tolerance) {
   for (std::int64_t r = 0; r < out.rows(); ++r) {
     const auto i = static_cast<std::size_t>(r);
     if (std::isinf(want.lse[i])) {
@@ -175,7 +176,7 @@ inline void expect_attended(const Attended& want, const Matrix& out, const std::
 // Everything a table does to one query block, panel after panel.
 class BlockRun {
  public:
-  BlockRun(const Kernels& kernels, const Shape& shape, float scale, const Matrix& q)
+  BlockRun(const Kernels& kernels, const Shape& shape, float scale, const ElementMatrix& q)
       : kernels_(kernels),
         shape_(shape),
         scale_(scale),
@@ -211,7 +212,7 @@ class BlockRun {
     kernels_.step(shape_, scale_, step, state_.get(), scratch_.get());
     if (kernels_.leave_thread != nullptr) kernels_.leave_thread(&saved);
   }
-  void finish(Matrix& out, std::vector<float>& lse) {
+  void finish(ElementMatrix& out, std::vector<float>& lse) {
     std::vector<float*> lse_rows;
     for (float& x : lse) lse_rows.push_back(&x);
     kernels_.finish(shape_, rows_, state_.get(), DType::kFloat32, out.out_pointers(),
@@ -237,9 +238,9 @@ inline void check_attention(const Kernels& kernels, const KernelCase& c, bool ro
   const Shape shape = {c.dtype, c.qk_head_dim, c.v_head_dim};
   ASSERT_TRUE(kernels.supports(shape));
   std::mt19937_64 random(static_cast<std::uint64_t>(c.rows * 1000 + c.keys));
-  Matrix q(c.dtype, c.rows, c.qk_head_dim), k(c.dtype, c.keys, c.qk_head_dim),
+  ElementMatrix q(c.dtype, c.rows, c.qk_head_dim), k(c.dtype, c.keys, c.qk_head_dim),
       v(c.dtype, c.keys, c.v_head_dim), out(DType::kFloat32, c.rows, c.v_head_dim);
-  for (Matrix* m : {&q, &k, &v}) m->fill(random);
+  for (ElementMatrix* m : {&q, &k, &v}) m->fill(random);
   std::vector<std::int64_t> seen;
   for (std::int64_t r = 0; r < c.rows; ++r) {
     seen.push_back(c.causal ? std::clamp<std::int64_t>(r + 1 + c.keys - c.rows, 0, c.keys)
@@ -282,14 +283,15 @@ inline void check_projection(const Kernels& kernels, const ProjectionCase& c, bo
   shape.kv_lora_rank = rank;
   shape.latent_dtype = c.dtype;
   std::mt19937_64 random(static_cast<std::uint64_t>(c.keys));
-  Matrix w_uk(c.dtype, c.nope, rank), w_uv(c.dtype, c.v_head_dim, rank),
+  ElementMatrix w_uk(c.dtype, c.nope, rank), w_uv(c.dtype, c.v_head_dim, rank),
       latents(c.dtype, c.keys, rank), rope(c.dtype, c.keys, c.rope), q(c.dtype, 5, c.nope + c.rope);
   const float shrink = 1 / std::sqrt(static_cast<float>(rank));
-  for (Matrix* m : {&w_uk, &w_uv}) m->fill(random, shrink);
-  for (Matrix* m : {&latents, &rope, &q}) m->fill(random);
+  for (ElementMatrix* m : {&w_uk, &w_uv}) m->fill(random, shrink);
+  for (ElementMatrix* m : {&latents, &rope, &q}) m->fill(random);
   // The yardstick: K and V in float32, exact to its rounding.
-  Matrix k(DType::kFloat32, c.keys, c.nope + c.rope), v(DType::kFloat32, c.keys, c.v_head_dim);
-  const auto dot = [&](const Matrix& w, std::int64_t d, std::int64_t key) {
+  ElementMatrix k(DType::kFloat32, c.keys, c.nope + c.rope),
+      v(DType::kFloat32, c.keys, c.v_head_dim);
+  const auto dot = [&](const ElementMatrix& w, std::int64_t d, std::int64_t key) {
     double sum = 0;
     for (std::int64_t l = 0; l < rank; ++l) sum += w.get(d, l) * latents.get(key, l);
     return static_cast<float>(sum);
@@ -319,7 +321,7 @@ inline void check_projection(const Kernels& kernels, const ProjectionCase& c, bo
   EXPECT_TRUE(packed_latents.intact(latent_bytes));
   const std::vector<std::int64_t> seen(5, c.keys);
   run.add(0, c.keys, true, seen);
-  Matrix out(DType::kFloat32, 5, c.v_head_dim);
+  ElementMatrix out(DType::kFloat32, 5, c.v_head_dim);
   std::vector<float> lse(5);
   run.finish(out, lse);
   Tolerance tolerance = tolerance_of(rounds_to_bf16);

@@ -103,8 +103,9 @@ TEST_P(KernelsTest, UnseenKeysReachNoRow) {
     const Shape shape = {dtype, 24, 40};
     for (std::int64_t keys : {20, 33}) {
       std::mt19937_64 random(3);
-      Matrix q(dtype, 13, 24), k(dtype, keys, 24), v(dtype, keys, 40), out(DType::kFloat32, 13, 40);
-      for (Matrix* m : {&q, &k, &v}) m->fill(random);
+      ElementMatrix q(dtype, 13, 24), k(dtype, keys, 24), v(dtype, keys, 40),
+          out(DType::kFloat32, 13, 40);
+      for (ElementMatrix* m : {&q, &k, &v}) m->fill(random);
       std::vector<std::int64_t> seen;
       for (std::int64_t r = 0; r < 13; ++r)
         seen.push_back(std::max<std::int64_t>(0, r + keys - 16));
