@@ -162,7 +162,8 @@ Json json_of(const Entry& entry) {
     json["share_best"] = probed ? Json(figure.speed.best_share) : Json();
   }
   json["verified"] = figure.accuracy.rows > 0 ? Json(figure.accuracy.passed()) : Json();
-  json["share_of_tolerance"] = figure.accuracy.rows > 0 ? Json(figure.accuracy.out.share) : Json();
+  json["share_of_tolerance"] =
+      figure.accuracy.rows > 0 ? Json(figure.accuracy.worst_share) : Json();
   return json;
 }
 

@@ -18,10 +18,11 @@ struct Candidate {
 std::vector<Candidate> candidates() {
   std::vector<Candidate> found = {{"emulated16", &kEmulated16, false},
                                   {"emulated_pairs", &kEmulatedPairs, true}};
-  for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "neon"}) {
+  for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "amx", "neon"}) {
     const Kernels* const table = find_kernels(name);
     if (table == nullptr || !runs_here(name)) continue;
-    found.push_back({name, table, std::string(name).ends_with("bf16")});
+    found.push_back(
+        {name, table, std::string(name).ends_with("bf16") || std::string(name) == "amx"});
   }
   return found;
 }

@@ -12,6 +12,7 @@ extern const Kernels kPortableKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;
+extern const Kernels kAmxKernels;
 
 // The table of that name where this build has it, else null. Whether the machine can run it is not
 // asked.

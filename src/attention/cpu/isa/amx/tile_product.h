@@ -1,0 +1,89 @@
+// The one product everything here is made of: two A tiles times two B tiles, over a row of cells.
+// Each loaded tile is used twice and four independent sums hide the latency of a multiply.
+//
+// A multiply takes 16 cycles in which 16 vector instructions are free, so a filler (rows of a
+// softmax, rows to be rounded) is dealt out between multiplies. The tiles of a product are stored
+// while the next one has begun: a store straight after its product stands in the way (measured on
+// Emerald Rapids, Dq = 192: 84 % of peak, against 94 % this way).
+#pragma once
+
+#include "attention/cpu/isa/amx/layout.h"
+
+namespace mla::attention::cpu {
+namespace {
+
+template <class Isa>
+class TileProduct {
+ public:
+  // 4 KiB that may be overwritten.
+  explicit TileProduct(std::byte* spill) : spill_(spill), pending_(spill) {}
+
+  // C = A B, or C += A B. C is two columns of two tiles each; it reaches memory when the next
+  // product has started, or with flush(). The filler is run to its end, and not before the tiles of
+  // the product before are stored.
+  template <bool kAccumulate, class Filler>
+  [[gnu::always_inline]] void multiply(const std::byte* a, const std::byte* b, std::int64_t steps,
+                                       std::byte* c, Filler& whole_filler) {
+    Filler filler = whole_filler;  // a copy the compiler can keep in registers
+    tiles_.template load<4>(a);
+    tiles_.template load_once<6>(b);
+    start<kAccumulate, 0>(c);
+    tiles_.template multiply<0, 4, 6>();
+    tiles_.template load_once<7>(b + kTileBytes);
+    start<kAccumulate, 2>(c);
+    tiles_.template multiply<2, 4, 7>();
+    tiles_.template load<5>(a + kTileBytes);
+    start<kAccumulate, 1>(c);
+    tiles_.template multiply<1, 5, 6>();
+    start<kAccumulate, 3>(c);
+    tiles_.template multiply<3, 5, 7>();
+    pending_ = c;
+    const std::int64_t slots = 4 * (steps - 1);
+    const std::int64_t quota = slots > 0 ? (filler.left() + slots - 1) / slots : 0;
+    for (std::int64_t i = 1; i < steps; ++i) {
+      a += kCellBytes;
+      b += kCellBytes;
+      tiles_.template load<4>(a);
+      tiles_.template load_once<6>(b);
+      tiles_.template multiply<0, 4, 6>();
+      filler.run(quota);
+      tiles_.template load_once<7>(b + kTileBytes);
+      tiles_.template multiply<2, 4, 7>();
+      filler.run(quota);
+      tiles_.template load<5>(a + kTileBytes);
+      tiles_.template multiply<1, 5, 6>();
+      filler.run(quota);
+      tiles_.template multiply<3, 5, 7>();
+      filler.run(quota);
+    }
+    filler.run(filler.left());
+    whole_filler = filler;
+  }
+
+  // Stores the tiles of the last product.
+  void flush() {
+    tiles_.template store<0>(pending_);
+    tiles_.template store<1>(pending_ + kTileBytes);
+    tiles_.template store<2>(pending_ + 2 * kTileBytes);
+    tiles_.template store<3>(pending_ + 3 * kTileBytes);
+    pending_ = spill_;
+  }
+
+ private:
+  template <bool kAccumulate, int kTile>
+  [[gnu::always_inline]] void start(const std::byte* c) {
+    tiles_.template store<kTile>(pending_ + kTile * kTileBytes);
+    if constexpr (kAccumulate) {
+      tiles_.template load<kTile>(c + kTile * kTileBytes);
+    } else {
+      tiles_.template zero<kTile>();
+    }
+  }
+
+  typename Isa::Tiles tiles_;
+  std::byte* spill_;
+  std::byte* pending_;  // where the tiles of the last product belong
+};
+
+}  // namespace
+}  // namespace mla::attention::cpu
