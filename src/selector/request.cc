@@ -127,7 +127,8 @@ IsaSet tidy_isa(std::vector<std::string> words) {
     if (word == "asimd") word = "neon";
   }
   std::ranges::sort(words);
-  words.erase(std::ranges::unique(words).begin(), words.end());
+  // Not std::ranges::unique: clang 14 does not compile its result with libstdc++ 12.
+  words.erase(std::unique(words.begin(), words.end()), words.end());
   return words;
 }
 
