@@ -246,7 +246,7 @@ Result<Accuracy> RaggedCase::verify(double multiply_adds, const RunOptions& opti
   std::vector<double> lse(chosen.size());
   Status status = attention::reference(rows, out.data(), lse.data(), options);
   if (!status.ok()) return status.error();
-  Comparison comparison(shape_.dtype, v_.rms());
+  Comparison comparison(shape_.dtype, v_.rms(), KeySource::kGiven);
   for (std::size_t s = 0; s < chosen.size(); ++s) {
     const std::int64_t row = chosen[s].token * heads + chosen[s].head;
     for (std::int64_t e = 0; e < v_dim; ++e) {

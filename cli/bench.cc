@@ -162,8 +162,7 @@ Json json_of(const Entry& entry) {
     json["share_best"] = probed ? Json(figure.speed.best_share) : Json();
   }
   json["verified"] = figure.accuracy.rows > 0 ? Json(figure.accuracy.passed()) : Json();
-  json["share_of_tolerance"] =
-      figure.accuracy.rows > 0 ? Json(figure.accuracy.worst_share) : Json();
+  json["share_of_tolerance"] = figure.accuracy.rows > 0 ? Json(figure.accuracy.out.share) : Json();
   return json;
 }
 

@@ -163,6 +163,7 @@ Action declare_check(CLI::App& app) {
   app.add_flag("--json", flags->json, "One JSON object");
   app.footer(
       "Examples:\n  mla check\n  mla check --backend CPU:avx2\n  mla check --list\n"
+      "  mla check --plugin ./libmine.so --backend MINE\n"
       "Exit code: 0 all hold, 1 a property is broken or nothing could run, 2 bad usage or input.");
   return [flags] { return run(*flags); };
 }

@@ -2,10 +2,12 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "command.h"
 #include "console.h"
 #include "mla/core.h"
+#include "mla/registry.h"
 
 namespace mla::cli {
 namespace {
@@ -24,6 +26,7 @@ constexpr Command kCommands[] = {
 
 constexpr const char* kFooter =
     "Start with:  mla run\n"
+    "--plugin LIB.so, before or behind a command, adds a plug-in's row.\n"
     "Each command has --help with examples, and --json where it prints something.\n"
     "Exit codes: 0 fine, 1 a selection or verification error, 2 bad usage or input.";
 
@@ -39,16 +42,21 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "mla " + std::string(version()));
   app.require_subcommand(0, 1);
   app.footer(kFooter);
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins, "Load a plug-in library first; its row joins the others")
+      ->type_name("LIB.so")
+      ->expected(1)
+      ->take_all();
   Action action;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->fallthrough();  // --plugin may stand behind the command
     sub->callback([&action, run = command.declare(*sub)] { action = run; });
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const auto given = app.get_subcommands();
-    print(given.empty() ? app.help() : given.front()->help());
+    print(app.help());  // of the command, where one was given
     return finish(kOk);
   } catch (const CLI::CallForVersion& asked) {
     print(std::string(asked.what()) + "\n");
@@ -59,6 +67,10 @@ int run(int argc, char** argv) {
   if (!action) {
     print(app.help());
     return finish(kOk);
+  }
+  for (const std::string& path : plugins) {
+    const Result<std::string> loaded = load_plugin(path);
+    if (!loaded) return fail(loaded.error());
   }
   return finish(action());
 }

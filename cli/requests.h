@@ -13,7 +13,7 @@ namespace mla::cli {
 using bench::RequestLengths;
 
 inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;  // of one request
-inline constexpr std::size_t kMaxRequests = 1 << 20;
+inline constexpr std::size_t kMaxRequests = 1 << 16;
 
 // One or more NEW or NEW+CONTEXT, separated by commas; spaces around each number are ignored.
 // kInvalidArgument names the item at fault and its place.

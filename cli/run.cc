@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/ragged_case.h"
 #include "bench/sampling.h"
 #include "command.h"
 #include "console.h"
@@ -12,15 +11,13 @@
 #include "models.h"
 #include "requests.h"
 #include "run_choice.h"
+#include "run_job.h"
 #include "run_report.h"
 
 namespace mla::cli {
 namespace {
 
-constexpr std::int64_t kChunkTokens = 4096;  // of context attended at once
-constexpr double kVerifyMultiplyAdds = 4e8;  // well under a second of the reference
-constexpr std::uint64_t kSeed = 20240507;    // the day of arXiv:2405.04434
-constexpr double kSecondsOfSamples = 1.5;    // of timed runs, all together
+constexpr double kSecondsOfSamples = 1.5;  // of timed runs, all together
 constexpr std::size_t kMostSamples = 9;
 constexpr std::int64_t kMostThreads = 1024;
 
@@ -69,8 +66,8 @@ Result<RunReport> read_flags(const Flags& flags) {
   return report;
 }
 
-Status check_memory(const bench::Shape& shape) {
-  const double needed = bench::RaggedCase::bytes_needed(shape);
+Status check_memory(const RunReport& report) {
+  const double needed = job_bytes(report);
   const std::int64_t available = available_memory();
   if (available == 0 || needed <= 0.9 * static_cast<double>(available)) return {};
   const auto most = static_cast<double>(std::int64_t{1} << 62);
@@ -80,26 +77,31 @@ Status check_memory(const bench::Shape& shape) {
                                   " are available; shorten it or use fewer --heads");
 }
 
-Status measure(RunReport& report, bench::RaggedCase& data) {
+Status measure(RunReport& report) {
   const attention::Implementation& row = *report.choice.row.implementation;
   bench::Sampler sampler(row, report.shape.dtype, report.threads);
   report.clock = sampler.clock_name();
-  const auto work = [&] { return data.run_in_chunks(row, sampler.options(), kChunkTokens); };
-  Progress progress("attending", static_cast<std::int64_t>(kMostSamples) + 1);
+  Progress progress("preparing", static_cast<std::int64_t>(kMostSamples) + 1);
+  Result<RunJob> job = make_job(report, sampler.options());
+  if (!job) return job.error();
+  report.method = job->method;
+  report.plan_json = job->plan_json;
+  report.flops = job->flops;
+  progress.label("attending");
   std::vector<bench::Sample> samples;
   double spent = 0.0;
   while (samples.size() < kMostSamples && spent < kSecondsOfSamples) {
-    Result<bench::Sample> sample = sampler.take(work);
+    Result<bench::Sample> sample = sampler.take(job->run);
     if (!sample) return sample.error();
     spent += sample->seconds;
     samples.push_back(*sample);
     progress.advance();
   }
-  progress.label("verifying");
   // The first run also touches the memory for the first time.
   if (samples.size() > 2) samples.erase(samples.begin());
-  report.speed = bench::speed_of(samples, bench::flops(report.shape));
-  const Result<bench::Accuracy> accuracy = data.verify(kVerifyMultiplyAdds, sampler.options());
+  report.speed = bench::speed_of(samples, report.flops);
+  progress.label("verifying");
+  const Result<bench::Accuracy> accuracy = job->verify();
   if (!accuracy) return accuracy.error();
   report.accuracy = *accuracy;
   return {};
@@ -108,23 +110,24 @@ Status measure(RunReport& report, bench::RaggedCase& data) {
 int run(const Flags& flags) {
   Result<RunReport> report = read_flags(flags);
   if (!report) return fail(report.error());
-  const Status fits = check_memory(report->shape);
-  if (!fits.ok()) return fail(fits.error());
   Problem problem = report->config.problem();
   problem.dtype = report->shape.dtype;
   Result<RunChoice> choice = choose_for_run(problem, flags.backend, flags.platform);
   if (!choice) return fail(choice.error());
   report->choice = std::move(*choice);
+  const Status fits = check_memory(*report);
+  if (!fits.ok()) return fail(fits.error());
+  const bool work = bench::new_tokens(report->shape) > 0;
+  if (!work && !flags.json) {
+    print("Nothing to compute: no request of the batch has a new token.\n");
+    return kOk;
+  }
   if (!flags.json) {
     print_head(*report);
     if (!flush_output()) return kBadInput;
   }
-  if (bench::new_tokens(report->shape) > 0) {
-    Result<bench::RaggedCase> data = bench::RaggedCase::make(report->shape, kSeed);
-    if (!data) return fail(data.error());
-    const Status status = measure(*report, *data);
-    if (!status.ok()) return fail(status.error());
-  }
+  const Status status = work ? measure(*report) : Status();
+  if (!status.ok()) return fail(status.error());
   if (flags.json) {
     print(pretty(json_of(*report)));
   } else {

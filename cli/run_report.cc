@@ -20,6 +20,12 @@ void print_section(const Style& style, const std::string& title, const std::stri
   print("\n");
 }
 
+// The kind and what sets it apart; mla devices lists the instruction sets.
+std::string short_text(const Platform& platform) {
+  if (platform.kind != DeviceKind::kCpu) return to_string(platform);
+  return platform.cpu.vendor.empty() ? "cpu" : "cpu, " + platform.cpu.vendor;
+}
+
 std::string machine_text(const RunReport& report, const Style& style, int columns) {
   const Machine& machine = this_machine();
   Facts facts;
@@ -27,7 +33,7 @@ std::string machine_text(const RunReport& report, const Style& style, int column
   facts.add("threads", std::to_string(report.threads) + " used, " +
                            std::to_string(machine.usable_threads) + " usable of " +
                            plural(machine.logical_cpus, "logical CPU"));
-  facts.add("selection for", to_string(report.choice.platform));
+  facts.add("selection for", short_text(report.choice.platform));
   return facts.text(style, columns);
 }
 
@@ -95,15 +101,21 @@ std::string share_text(const RunReport& report) {
          " GFLOP/s that the row's own multiply-add units reached between the runs";
 }
 
+std::string limit_text(const bench::Worst& worst) {
+  return number_text(worst.error) + " where " + number_text(worst.allowed) + " is allowed";
+}
+
+Json json_of(const bench::Worst& worst) {
+  return {{"worst_error", worst.error},
+          {"allowed_error", worst.allowed},
+          {"share_of_tolerance", worst.share}};
+}
+
 }  // namespace
 
 std::string worst_text(const bench::Accuracy& accuracy) {
   if (!accuracy.finite) return "a result is not finite where the reference is";
-  return "worst error " + number_text(accuracy.worst_error) + " where " +
-         number_text(accuracy.worst_allowed) + " is allowed (" +
-         percent_text(accuracy.worst_share) + "), log-sum-exp " +
-         number_text(accuracy.worst_lse_error) + " where " + number_text(accuracy.lse_allowed) +
-         " is allowed";
+  return "worst error " + limit_text(accuracy.out) + ", of log-sum-exp " + limit_text(accuracy.lse);
 }
 
 void print_head(const RunReport& report) {
@@ -119,10 +131,6 @@ void print_head(const RunReport& report) {
 
 void print_result(const RunReport& report) {
   const Style style = stdout_style();
-  if (report.speed.samples == 0) {
-    print("Nothing to compute: no request of the batch has a new token.\n");
-    return;
-  }
   const int columns = stdout_columns() > 2 ? stdout_columns() - 2 : 0;
   Facts facts;
   facts.add("verified", report.passed() ? "yes" : "NO", report.passed() ? Tone::kGood : Tone::kBad);
@@ -130,6 +138,7 @@ void print_result(const RunReport& report) {
   facts.add("", plural(report.accuracy.rows, "row") +
                     " of one head against double precision, the first and last of every request "
                     "among them");
+  facts.add("computed by", report.method);
   facts.add("speed", speed_text(report));
   facts.add("share of peak", share_text(report));
   print_section(style, "Result", facts.text(style, columns));
@@ -142,13 +151,10 @@ Json json_of(const RunReport& report) {
   for (const bench::RequestLengths& request : report.shape.requests) {
     requests.push_back({{"new_tokens", request.new_tokens}, {"context", request.context}});
   }
-  Json verification = {{"passed", report.passed()},
-                       {"rows", accuracy.rows},
-                       {"worst_error", accuracy.worst_error},
-                       {"allowed_error", accuracy.worst_allowed},
-                       {"share_of_tolerance", accuracy.worst_share},
-                       {"worst_lse_error", accuracy.worst_lse_error},
-                       {"allowed_lse_error", accuracy.lse_allowed}};
+  const Json verification = {{"passed", report.passed()},
+                             {"rows", accuracy.rows},
+                             {"out", json_of(accuracy.out)},
+                             {"lse", json_of(accuracy.lse)}};
   return {{"machine",
            {{"cpu", machine.cpu_name},
             {"usable_threads", machine.usable_threads},
@@ -166,7 +172,9 @@ Json json_of(const RunReport& report) {
            {{"dtype", name(report.shape.dtype)},
             {"num_heads", report.shape.num_heads},
             {"requests", requests},
-            {"flops", bench::flops(report.shape)}}},
+            {"flops", report.flops}}},
+          {"method", report.method},
+          {"plan", report.plan_json.empty() ? Json() : Json::parse(report.plan_json)},
           {"threads", report.threads},
           {"verification", verification},
           {"speed", speed_json(report)}};

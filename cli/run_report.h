@@ -19,6 +19,9 @@ struct RunReport {
   bench::Shape shape;
   int threads = 1;
   RunChoice choice;
+  std::string method;     // "the prefill operator: ..."
+  std::string plan_json;  // of the operator; empty where it was not used
+  double flops = 0.0;     // of one run
   bench::Accuracy accuracy;
   bench::Speed speed;  // of no samples where there was nothing to compute
   std::string clock;

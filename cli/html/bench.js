@@ -42,7 +42,7 @@ const nothing = place =>
 // A frame with horizontal grid lines; y(value) and the drawing area come back.
 function frame(width, height, top, unit, left = 52) {
   const svg = svgNode('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' });
-  const area = { left, right: width - 110, top: 14, bottom: height - 30 };
+  const area = { left, right: width - 150, top: 14, bottom: height - 30 };
   const y = value => area.bottom - (value / top) * (area.bottom - area.top);
   const step = [0.05, 0.1, 0.2, 0.25, 0.5, 1, 2, 4, 8, 16].find(s => top / s <= 6) ?? top / 4;
   for (let value = 0; value <= top + 1e-9; value += step) {
@@ -185,7 +185,7 @@ function drawThreads() {
   const series = shown().map(row => {
     const base = one(row, shape);
     return { row, points: timed.filter(f => f.row === row && f.shape === shape && base)
-      .map(f => ({ x: f.threads, y: f.gflops_median / base.gflops_median, tip: describe(f) }))
+      .map(f => ({ x: f.threads, y: f.gflops_best / base.gflops_best, tip: describe(f) }))
       .sort((a, b) => a.x - b.x) };
   }).filter(s => s.points.length > 1);
   if (series.length === 0) return nothing('threads');

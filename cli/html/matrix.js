@@ -15,7 +15,7 @@ const backends = [...new Set(data.cells.map(cell => cell.selected ?? 'none'))]
   .sort((a, b) => (a === 'none') - (b === 'none') || a.localeCompare(b));
 const tint = backend => backend === 'none' ? 'var(--c7)' : `var(--c${backends.indexOf(backend) % 7})`;
 const cellOf = new Map(data.cells.map(cell => [cell.model + '\n' + cell.platform, cell]));
-const families = { here: 'here', cuda: 'NVIDIA', rocm: 'AMD Instinct', cpu: 'CPU' };
+const families = { here: 'this one', cuda: 'NVIDIA', rocm: 'AMD Instinct', cpu: 'CPU' };
 const familyOf = platform => platform.id === 'here' ? 'here' : platform.platform;
 const starts = platform => {
   const index = data.platforms.indexOf(platform);
@@ -115,3 +115,4 @@ byId('filter').oninput = event => {
   draw(event.target.value.trim().toLowerCase());
 };
 draw('');
+document.querySelector('.cell')?.click();

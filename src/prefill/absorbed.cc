@@ -62,9 +62,11 @@ class Walk {
         unit_(unit),
         request_(run.state.requests[static_cast<std::size_t>(job.request)]),
         round_(run),
-        blocks_(ceil_div(unit.end - unit.begin, tile_.block_q)) {
+        blocks_(ceil_div(unit.end - unit.begin, tile_.block_q)),
+        // By the request's rows, so that its bits do not depend on how it is cut into units.
+        few_(request_.new_tokens * g_.num_heads <= run.tiles.few_rows) {
     Bump bump(memory);
-    memory_ = carve(g_, tile_, 0, blocks_, &bump);
+    memory_ = carve_absorbed(g_, run.tiles, blocks_, &bump);
   }
 
   void run() {
@@ -72,7 +74,9 @@ class Walk {
     const std::int64_t part_begin = unit_.part * request_.keys_per_part;
     const std::int64_t end =
         std::min(part_begin + request_.keys_per_part, seen_by_row(unit_.end - 1));
-    for (std::int64_t first = part_begin; first < end; first += tile_.block_k) {
+    std::int64_t first = part_begin;
+    if (few_) first = attend_few(first, std::min(end, seen_by_row(unit_.begin)));
+    for (; first < end; first += tile_.block_k) {
       attend_keys(first, std::min(tile_.block_k, end - first));
     }
     write_partial();
@@ -96,6 +100,21 @@ class Walk {
       g_.kernels->pack_queries(shape, memory_.query_rows, row_count(b), memory_.queries(b));
       g_.kernels->begin(shape, row_count(b), memory_.state(b));
     }
+    if (few_) g_.kernels->pack_few(shape, memory_.query_rows, row_count(0), memory_.few);
+  }
+
+  // Up to `end`, where the keys begin that some row does not see: one may hold NaN, which step()
+  // keeps from such rows and step_few() does not.
+  std::int64_t attend_few(std::int64_t first, std::int64_t end) {
+    std::int64_t count = 0;
+    for (; first < end; first += count) {
+      count = std::min(kFewKeys, end - first);
+      gather_joined_keys(run_, job_.request, first, count, memory_.keys);
+      g_.kernels->step_few(g_.absorbed_shape(), g_.scale,
+                           {memory_.keys.latent, count, row_count(0)}, memory_.state(0),
+                           memory_.few);
+    }
+    return first;
   }
 
   void attend_keys(std::int64_t first, std::int64_t count) {
@@ -145,6 +164,7 @@ class Walk {
   const RequestShape& request_;
   const RoundMemory round_;
   const std::int64_t blocks_;
+  const bool few_;
   AttendMemory memory_;
 };
 

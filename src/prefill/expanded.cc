@@ -24,8 +24,7 @@ class Walk {
         request_(run.state.requests[static_cast<std::size_t>(unit.target)]),
         blocks_(ceil_div(unit.end - unit.begin, tile_.block_q)) {
     Bump bump(memory);
-    memory_ = carve(g_, tile_, run.tiles.latent_bytes, blocks_ * (unit.head_end - unit.head_begin),
-                    &bump);
+    memory_ = carve_expanded(g_, run.tiles, blocks_ * (unit.head_end - unit.head_begin), &bump);
   }
 
   void run() {

@@ -14,7 +14,12 @@ struct Tiles {
   cpu::Blocking expanded;
   cpu::Blocking absorbed;
   std::int64_t latent_bytes = 0;
+  std::int64_t few_rows = 0;  // absorbed: query rows of a unit that take the path for few
+  std::int64_t few_bytes = 0;
 };
+
+// Keys that the path for few rows is given at a time.
+inline constexpr std::int64_t kFewKeys = 512;
 
 inline Tiles tiles_of(const Geometry& g) {
   Tiles tiles;
@@ -22,7 +27,11 @@ inline Tiles tiles_of(const Geometry& g) {
     tiles.expanded = g.kernels->blocking(g.expanded_shape());
     tiles.latent_bytes = g.kernels->latent_bytes(g.projection());
   }
-  if (g.has_absorbed) tiles.absorbed = g.kernels->blocking(g.absorbed_shape());
+  if (g.has_absorbed) {
+    tiles.absorbed = g.kernels->blocking(g.absorbed_shape());
+    tiles.few_rows = std::min(g.kernels->few_rows, tiles.absorbed.block_q);
+    if (tiles.few_rows > 0) tiles.few_bytes = g.kernels->few_bytes(g.absorbed_shape());
+  }
   return tiles;
 }
 
@@ -38,6 +47,7 @@ struct AttendMemory {
   KeyRows keys;
   std::byte* latents = nullptr;  // expanded only
   std::byte* panel = nullptr;
+  std::byte* few = nullptr;  // absorbed only
   std::byte* scratch = nullptr;
   std::int32_t* visible = nullptr;    // [block_q]
   const void** query_rows = nullptr;  // [block_q]
@@ -51,13 +61,21 @@ struct AttendMemory {
   std::byte* state(std::int64_t block) const { return queries(block) + query_bytes; }
 };
 
-inline AttendMemory carve(const Geometry& g, const cpu::Blocking& tile, std::int64_t latent_bytes,
+// What only one of the forms needs.
+struct FormBytes {
+  std::int64_t latents = 0;
+  std::int64_t few = 0;
+};
+
+inline AttendMemory carve(const Geometry& g, const cpu::Blocking& tile, const FormBytes& form,
                           std::int64_t blocks, Bump* bump) {
   AttendMemory memory;
-  memory.keys.latent = bump->take<const void*>(tile.block_k);
-  memory.keys.rope = bump->take<const void*>(tile.block_k);
-  memory.keys.copies = bump->take<std::byte>(tile.block_k * g.row_width() * size_of(g.dtype));
-  memory.latents = bump->take<std::byte>(latent_bytes);
+  const std::int64_t keys = form.few > 0 ? std::max(tile.block_k, kFewKeys) : tile.block_k;
+  memory.keys.latent = bump->take<const void*>(keys);
+  memory.keys.rope = bump->take<const void*>(keys);
+  memory.keys.copies = bump->take<std::byte>(keys * g.row_width() * size_of(g.dtype));
+  memory.latents = bump->take<std::byte>(form.latents);
+  memory.few = bump->take<std::byte>(form.few);
   memory.panel = bump->take<std::byte>(tile.panel_bytes);
   memory.scratch = bump->take<std::byte>(tile.scratch_bytes);
   memory.visible = bump->take<std::int32_t>(tile.block_q);
@@ -70,11 +88,14 @@ inline AttendMemory carve(const Geometry& g, const cpu::Blocking& tile, std::int
   return memory;
 }
 
-inline std::int64_t attend_bytes(const Geometry& g, const cpu::Blocking& tile,
-                                 std::int64_t latent_bytes, std::int64_t blocks) {
-  Bump bump(nullptr);
-  carve(g, tile, latent_bytes, blocks, &bump);
-  return bump.used();
+inline AttendMemory carve_expanded(const Geometry& g, const Tiles& tiles, std::int64_t blocks,
+                                   Bump* bump) {
+  return carve(g, tiles.expanded, {tiles.latent_bytes, 0}, blocks, bump);
+}
+
+inline AttendMemory carve_absorbed(const Geometry& g, const Tiles& tiles, std::int64_t blocks,
+                                   Bump* bump) {
+  return carve(g, tiles.absorbed, {0, tiles.few_bytes}, blocks, bump);
 }
 
 // Places of a round that the queries and outputs phases take at a time.

@@ -36,10 +36,14 @@ class Planner {
 
  private:
   std::int64_t expanded_bytes(std::int64_t blocks) const {
-    return attend_bytes(g_, tiles_.expanded, tiles_.latent_bytes, blocks);
+    Bump bump(nullptr);
+    carve_expanded(g_, tiles_, blocks, &bump);
+    return bump.used();
   }
   std::int64_t absorbed_bytes(std::int64_t blocks) const {
-    return attend_bytes(g_, tiles_.absorbed, 0, blocks);
+    Bump bump(nullptr);
+    carve_absorbed(g_, tiles_, blocks, &bump);
+    return bump.used();
   }
   std::int64_t least_shared(const RequestPlan& request) const {
     return kSharedSlack + std::min(token_quantum(g_, tiles_), request.new_tokens) *

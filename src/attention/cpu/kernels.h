@@ -83,6 +83,14 @@ struct MatrixRows {
   std::int64_t count = 0;
 };
 
+// A step of the absorbed form over few query rows that all see all of these keys. V is the first
+// v_head_dim elements of K.
+struct FewStep {
+  const void* const* k_rows = nullptr;  // [keys], Dq elements each
+  std::int64_t keys = 0;                // any number
+  std::int64_t rows = 0;                // 1..few_rows
+};
+
 // Registers of a thread that a table takes over and gives back as found: the tile configuration
 // and the tiles of matrix units.
 struct alignas(64) ThreadState {
@@ -133,6 +141,16 @@ struct Kernels {
   std::int64_t (*matrix_bytes)(const MatrixShape& shape) = nullptr;
   void (*pack_matrix)(const MatrixShape& shape, const MatrixSource& source, void* packed) = nullptr;
   void (*multiply)(const MatrixShape& shape, const void* packed, const MatrixRows& rows) = nullptr;
+
+  // step() for at most few_rows query rows without packing a panel, where the table has such a path
+  // (few_rows > 0). memory: of few_bytes, holds the queries between pack_few() and the steps. The
+  // state is that of begin(), step() and finish(), and a query block may use both kinds of steps.
+  std::int64_t few_rows = 0;
+  std::int64_t (*few_bytes)(const Shape& shape) = nullptr;
+  void (*pack_few)(const Shape& shape, const void* const* rows, std::int64_t count,
+                   void* memory) = nullptr;
+  void (*step_few)(const Shape& shape, float scale, const FewStep& step, void* state,
+                   void* memory) = nullptr;
 
   // Multiply-adds per second that this instruction set's own multiply-add units reach on the
   // calling thread for this dtype, times two, in GFLOP/s, measured over about `milliseconds`.

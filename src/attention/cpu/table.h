@@ -1,6 +1,7 @@
 // Makes the table of functions of an Isa type.
 #pragma once
 
+#include "attention/cpu/few.h"
 #include "attention/cpu/flash.h"
 #include "attention/cpu/matrix.h"
 #include "attention/cpu/project.h"
@@ -112,6 +113,10 @@ struct Table {
     table.matrix_bytes = Matrix<Isa>::bytes;
     table.pack_matrix = Matrix<Isa>::pack;
     table.multiply = Matrix<Isa>::multiply;
+    table.few_rows = Few<Isa>::kMaxRows;
+    table.few_bytes = Few<Isa>::bytes;
+    table.pack_few = Few<Isa>::pack;
+    table.step_few = Few<Isa>::step;
     table.probe_peak = Isa::probe_peak;
     return table;
   }

@@ -1,0 +1,26 @@
+"""libmla inside Hugging Face Transformers.
+
+`import libmla.transformers` (or `register()`) makes `attn_implementation="libmla"` known.
+`accelerate(model)` goes further: latents stay latents, so that a decode step no longer expands the
+whole context again; `restore(model)` undoes it.
+"""
+
+from __future__ import annotations
+
+from ._accelerate import accelerate, restore
+from ._attention import NAME, attention
+from ._masks import mask
+
+__all__ = ["accelerate", "register", "restore"]
+
+
+def register() -> None:
+    """Makes attn_implementation="libmla" known to Transformers, mask function included."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, attention)
+    # A name registered only above gets no mask ever, and is silently wrong with padding.
+    AttentionMaskInterface.register(NAME, mask)
+
+
+register()
