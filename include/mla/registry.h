@@ -55,7 +55,7 @@ struct Row {
   std::shared_ptr<const attention::Implementation> implementation;
 
   // "CPU:avx2", "FLASH_ATTN"
-  std::string full_name() const;
+  MLA_API std::string full_name() const;
 };
 
 class Registry;

@@ -38,8 +38,8 @@ struct Reason {
 struct Rejected {
   std::string backend;
   std::string variant;
-  std::vector<Reason> reasons;    // all of them
-  std::string full_name() const;  // "CPU:avx2"
+  std::vector<Reason> reasons;            // all of them
+  MLA_API std::string full_name() const;  // "CPU:avx2"
   friend bool operator==(const Rejected&, const Rejected&) = default;
 };
 
@@ -62,7 +62,7 @@ struct Selection {
   friend bool operator==(const Selection&, const Selection&) = default;
 
   bool ok() const { return !error.has_value(); }
-  std::string full_name() const;  // "CPU:avx2"
+  MLA_API std::string full_name() const;  // "CPU:avx2"
 };
 
 // No cache, no log, no look at the current machine, but for the probes of rows where the platform
