@@ -1,3 +1,4 @@
+// The timing loop of a build without Google Benchmark (cross builds): the body, count times.
 #include "repeat.h"
 
 namespace mla::bench {
