@@ -82,8 +82,8 @@ typedef struct mla_plugin_traits {
   int64_t max_tokens;         /* of queries and of keys; 0: any */
 } mla_plugin_traits;
 
-/* Shapes: T query tokens, N key tokens, R requests, H heads, Dq = nope + rope, Dv. The arrays are in
- * host memory whatever the device. */
+/* Shapes: T query tokens, N key tokens, R requests, H heads, Dq = nope + rope, Dv. The arrays are
+ * in host memory whatever the device. */
 typedef struct mla_plugin_batch {
   size_t struct_size;
   int64_t num_requests, num_heads, total_q, total_k; /* R, H, T, N */
