@@ -74,11 +74,18 @@ bool has_row(std::string_view name, const Rows& rows) {
   });
 }
 
+// The platform in a message; a CPU's instruction sets would bury the rest.
+std::string short_name(const Platform& platform) {
+  if (platform.kind != DeviceKind::kCpu) return to_string(platform);
+  return platform.cpu.vendor.empty() ? "cpu" : fmt::format("cpu ({})", platform.cpu.vendor);
+}
+
 Error no_choice(const Question& question, const Selection& selection, bool is_explicit) {
-  std::string message = fmt::format(
-      "{} for {}, dtype {}, {}",
-      is_explicit ? question.policy.backend + " is not valid" : "no backend is valid",
-      to_string(question.platform), name(question.problem.dtype), to_string(question.problem.dims));
+  std::string message =
+      fmt::format("{} for {}, dtype {}, {}",
+                  is_explicit ? question.policy.backend + " is not valid" : "no backend is valid",
+                  short_name(question.platform), name(question.problem.dtype),
+                  to_string(question.problem.dims));
   const char* separator = ": ";
   for (const Rejected& rejected : selection.rejected) {
     for (const Reason& reason : rejected.reasons) {
