@@ -93,7 +93,7 @@ typedef struct mla_plugin_batch {
   float scale;
   const int64_t* cu_seqlens_q;   /* [R+1] */
   const int64_t* cu_seqlens_k;   /* [R+1] */
-  const int64_t* causal_offsets; /* [R], or NULL: keys minus queries of the request */
+  const int64_t* causal_offsets; /* [R], any numbers; NULL: keys minus queries */
 } mla_plugin_batch;
 
 /* Element e of a request's token t in head h: data[offset + t*token_stride + h*head_stride + e],

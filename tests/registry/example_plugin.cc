@@ -84,16 +84,19 @@ void attend(const Call& call, int64_t r, int64_t head, int64_t i, int64_t visibl
       visible > 0 ? max + std::log(sum) : -INFINITY;
 }
 
+int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+
 void attend_head(const Call& call, int64_t head, float* scores) {
   const mla_plugin_batch& batch = *call.batch;
   for (int64_t r = 0; r < batch.num_requests; ++r) {
     const int64_t queries = batch.cu_seqlens_q[r + 1] - batch.cu_seqlens_q[r];
     const int64_t keys = batch.cu_seqlens_k[r + 1] - batch.cu_seqlens_k[r];
-    const int64_t offset =
-        batch.causal_offsets != nullptr ? batch.causal_offsets[r] : keys - queries;
+    // A given offset may be any number: cut it to where it matters before adding to it.
+    const int64_t offset = batch.causal_offsets != nullptr
+                               ? clamp(batch.causal_offsets[r], -queries - 1, keys)
+                               : keys - queries;
     for (int64_t i = 0; i < queries; ++i) {
-      int64_t visible = batch.causal ? i + offset + 1 : keys;
-      visible = visible < 0 ? 0 : visible > keys ? keys : visible;
+      const int64_t visible = batch.causal ? clamp(i + offset + 1, 0, keys) : keys;
       attend(call, r, head, i, visible, scores);
     }
   }

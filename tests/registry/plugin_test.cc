@@ -9,6 +9,7 @@
 #include <iterator>
 #include <random>
 
+#include "conformance/conformance.h"
 #include "mla/attention.h"
 #include "mla/registry.h"
 #include "mla/selector.h"
@@ -200,6 +201,19 @@ TEST(Plugin, UnsupportedBatchIsNotAFailure) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(status.error().message, "EXAMPLE: supports: writes float32 only");
+}
+
+TEST(Plugin, ExampleKeepsTheContract) {
+  const Result<Row> row = plugin_row(example());
+  ASSERT_TRUE(row.ok());
+  const conformance::Subject subject{row->full_name(), row->implementation.get(), row->needs.dtypes,
+                                     row->needs.dims};
+  conformance::Options options;
+  options.random_batches = 5;
+  EXPECT_TRUE(conformance::check_all(subject, options, [](const conformance::Verdict& verdict) {
+    EXPECT_NE(verdict.outcome, conformance::Outcome::kFailed)
+        << verdict.property << ": " << verdict.detail;
+  }));
 }
 
 std::string read(const std::string& path) {
