@@ -4,7 +4,7 @@
 `PrefillBackend` takes what libmla computes and leaves the rest to vLLM's own class. Settings:
 LIBMLA_VLLM=0 turns it off; LIBMLA_VLLM_CHUNKED_PREFILL=1 keeps chunked prefill and prefix caching
 on CPUs where vLLM turns them off for MLA; LIBMLA_VLLM_REPLACE_AMX=1 puts the backend CPU_MLA, and
-with it libmla, in the place of AMX_MLA, which asks no prefill backend.
+with it libmla, in the place of AMX_MLA, which asks no prefill backend; LIBMLA_VLLM_BACKEND=CPU:avx2 asks for a row.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ logger = logging.getLogger("vllm.libmla")  # below vLLM's logger, whose handler 
 
 BACKEND = "libmla.vllm.PrefillBackend"
 _registered = False
+
+
+def _row() -> str | None:
+    """The row asked for, None: selected."""
+    return os.environ.get("LIBMLA_VLLM_BACKEND") or None
 
 
 def enabled(name: str, default: str = "0") -> bool:
@@ -51,7 +56,7 @@ def register() -> None:
         register_mla_prefill_backend(backend, BACKEND)
     notes = _wrap_platform(type(current_platform))
     _registered = True
-    row = libmla.select(dtype="bfloat16", platform="cpu").full_name
+    row = libmla.select(dtype="bfloat16", platform="cpu", backend=_row()).full_name
     logger.info(
         "libmla %s is active: MLA prefill on this CPU runs on %s%s", libmla.__version__, row, notes
     )
@@ -111,7 +116,7 @@ def _set_chunking(vllm_config: Any, wanted: tuple[bool, bool, int]) -> None:
 def _runs(dtype: str, dims: tuple[int, int, int]) -> bool:
     """Whether a row of libmla computes this here."""
     try:
-        choice = libmla.select(dims=dims, dtype=dtype, platform="cpu")
+        choice = libmla.select(dims=dims, dtype=dtype, platform="cpu", backend=_row())
     except libmla.Error as error:
         logger.warning("libmla leaves MLA prefill to vLLM: %s", error)
         return False
@@ -156,7 +161,7 @@ def _make_backend() -> type:
             offsets = self._prefill_metadata.query_start_loc
             result: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = libmla.attend(
                 q, k, v, offsets, offsets, scale=self.scale, causal=True,
-                return_lse=return_softmax_lse, out=out,
+                return_lse=return_softmax_lse, out=out, backend=_row(),
             )  # fmt: skip
             return result
 
@@ -172,7 +177,7 @@ def _make_backend() -> type:
                 return super().run_prefill_context_chunk(chunk, q, k, v, out)
             result: tuple[torch.Tensor, torch.Tensor] = libmla.attend(
                 q, k, v, chunk.query_start_loc, chunk.cu_seq_lens, scale=self.scale,
-                causal=False, return_lse=True, out=out,
+                causal=False, return_lse=True, out=out, backend=_row(),
             )  # fmt: skip
             return result
 

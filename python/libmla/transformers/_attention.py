@@ -15,6 +15,15 @@ from ._masks import KeyRanges, dense_mask, ranges_of
 NAME = "libmla"
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _LARGEST_HEAD_DIM = 1024
+_backend: str | None = None
+
+
+def use_backend(backend: str | None) -> None:
+    """The row of the calls to come; an error here rather than in a model's forward."""
+    global _backend
+    if backend is not None:
+        libmla.registry.find(backend)
+    _backend = backend
 
 
 def attention(
@@ -66,6 +75,7 @@ def _dense(
         query_offset=ranges.query_offset,
         scale=scaling,
         causal=causal,
+        backend=_backend,
     )
     return out.transpose(1, 2)
 
@@ -87,6 +97,7 @@ def _ragged(
         kwargs.get("cu_seq_lens_k", kwargs["cu_seq_lens_q"]),
         scale=scaling,
         causal=causal,
+        backend=_backend,
     )
     return out[None]
 

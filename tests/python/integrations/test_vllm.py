@@ -44,12 +44,26 @@ CONFIG = {
 RUN = Path(__file__).with_name("vllm_run.py")
 
 
-def generate(tmp_path: Path, **environment: str) -> tuple[dict[str, Any], str]:
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights so large that attention decides the tokens; vLLM's dummy ones are so small
+    that a token decides its successor."""
+    import torch
+    from transformers import DeepseekV2Config, DeepseekV2ForCausalLM
+
+    path = tmp_path_factory.mktemp("model")
+    torch.manual_seed(0)
+    sizes = {key: value for key, value in CONFIG.items() if key not in ("architectures", "model_type")}
+    DeepseekV2ForCausalLM(DeepseekV2Config(**sizes, initializer_range=0.15)).save_pretrained(path)
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    return path
+
+
+def generate(model: Path, tmp_path: Path, **environment: str) -> tuple[dict[str, Any], str]:
     out = tmp_path / "out.json"
     done = subprocess.run(
-        [sys.executable, str(RUN), str(tmp_path), str(out)],
-        capture_output=True, text=True, check=False, timeout=600,
+        [sys.executable, str(RUN), str(model), str(out)],
+        capture_output=True, text=True, check=False, timeout=900,
         env={**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1",
              "VLLM_NO_USAGE_STATS": "1", **environment},
     )  # fmt: skip
@@ -59,23 +73,24 @@ def generate(tmp_path: Path, **environment: str) -> tuple[dict[str, Any], str]:
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    answer, text = generate(tmp_path_factory.mktemp("stock"), LIBMLA_VLLM="0")
+def stock(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    answer, text = generate(model, tmp_path_factory.mktemp("stock"), LIBMLA_VLLM="0")
     assert "libmla" not in text or "off (LIBMLA_VLLM=0)" in text
     assert "Using LIBMLA MLA prefill backend" not in text
+    assert len({tuple(tokens) for tokens in answer["tokens"]}) == 4
     return answer
 
 
-def test_same_tokens_and_says_that_it_is_active(stock, tmp_path) -> None:
-    answer, text = generate(tmp_path)
+def test_same_tokens_and_says_that_it_is_active(model, stock, tmp_path) -> None:
+    answer, text = generate(model, tmp_path)
     assert "is active: MLA prefill on this CPU runs on CPU:" in text
     assert "Using LIBMLA MLA prefill backend" in text
     assert answer["tokens"] == stock["tokens"]
     assert not answer["chunked"]
 
 
-def test_same_tokens_with_chunked_prefill(stock, tmp_path) -> None:
-    answer, text = generate(tmp_path, LIBMLA_VLLM_CHUNKED_PREFILL="1", TEST_MAX_TOKENS="256")
+def test_same_tokens_with_chunked_prefill(model, stock, tmp_path) -> None:
+    answer, text = generate(model, tmp_path, LIBMLA_VLLM_CHUNKED_PREFILL="1", TEST_MAX_TOKENS="256")
     assert "(chunked prefill)" in text
     assert answer["chunked"]
     assert answer["tokens"] == stock["tokens"]

@@ -1,6 +1,6 @@
 """Run by test_vllm.py in a process of its own: greedy tokens of four prompts, as JSON.
 
-Arguments: the folder of a config.json, and the file to write. Weights are vLLM's dummy ones.
+Arguments: the model's folder, and the file to write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main(model: str, out: str) -> None:
     if "TEST_MAX_TOKENS" in os.environ:
         options["max_num_batched_tokens"] = int(os.environ["TEST_MAX_TOKENS"])
     llm = LLM(
-        model=model, load_format="dummy", skip_tokenizer_init=True, dtype="float32",
+        model=model, skip_tokenizer_init=True, dtype="float32",
         max_model_len=2048, enforce_eager=True, attention_backend="CPU_MLA", seed=0,
         max_num_seqs=8, **options,
     )  # fmt: skip
