@@ -63,7 +63,11 @@ std::vector<RowHere> rows_here(const Registry& registry) {
 Result<std::vector<RowHere>> rows_here(const std::string& backend, const Registry& registry) {
   if (backend.empty() || backend == "all") return rows_here(registry);
   Result<std::vector<Row>> rows = registry.find(backend);
-  if (!rows) return rows.error();
+  if (!rows) {  // as a selection would say it
+    Error error = rows.error();
+    if (error.code == ErrorCode::kUnknownName) error.code = ErrorCode::kUnknownBackend;
+    return error;
+  }
   std::vector<RowHere> found;
   for (const Row& row : *rows) found.push_back(look_at(row, registry));
   return found;
