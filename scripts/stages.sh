@@ -115,7 +115,7 @@ run_pytest() {
   local junit="$ROOT/build/logs/pytest-$1.xml" status=0
   shift
   rm -f "$junit"
-  "$ROOT/.venv/bin/python" -m pytest -q -rs --junitxml="$junit" "$@" || status=1
+  timeout 3000 "$ROOT/.venv/bin/python" -m pytest -q -rs --junitxml="$junit" "$@" || status=1
   count_junit "$junit" || status=1
   return $status
 }
