@@ -11,6 +11,8 @@ constexpr const Kernels* kTables[] = {
     &kAvx512Bf16Kernels,
     &kAvx512Kernels,
     &kAvx2Kernels,
+#elif defined(__aarch64__)
+    &kNeonKernels,
 #endif
     &kPortableKernels,
 };
