@@ -28,29 +28,25 @@ bool matches(const Key& key, const KeyView& view) {
          key.policy == view.policy && key.platform == view.platform;
 }
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;  // 2^64 / the golden ratio
-  return hash ^ (hash >> 29);
-}
-
-// Of fields that tell keys apart in practice and cost nothing to read; the rest is compared.
+// Of fields that tell keys apart in practice and cost nothing to read; the rest is compared. A sum
+// of products with odd constants: they do not wait for each other.
 std::uint64_t hash_of(const KeyView& view) {
-  std::uint64_t hash = mix(view.generation, static_cast<std::uint64_t>(view.problem.dtype));
-  hash = mix(hash, static_cast<std::uint64_t>(view.problem.dims.qk_nope_head_dim) << 32 |
-                       static_cast<std::uint32_t>(view.problem.dims.qk_rope_head_dim));
-  hash = mix(hash, static_cast<std::uint64_t>(view.problem.dims.v_head_dim));
-  hash = mix(hash, static_cast<std::uint64_t>(view.problem.num_heads.value_or(0)));
+  const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   const Capability capability = view.platform.capability.value_or(Capability{});
-  hash = mix(hash, static_cast<std::uint64_t>(capability.major) << 32 |
-                       static_cast<std::uint32_t>(capability.minor));
-  hash = mix(hash,
-             static_cast<std::uint64_t>(view.platform.kind) << 32 | view.platform.cpu.isa.size());
-  hash = mix(hash, static_cast<std::uint64_t>(view.policy.compat) << 32 |
-                       static_cast<std::uint64_t>(view.policy.fallback));
+  const std::uint64_t kinds = word(view.problem.dtype) | word(view.platform.kind) << 8 |
+                              word(view.policy.compat) << 16 | word(view.policy.fallback) << 24 |
+                              word(view.platform.cpu.isa.size()) << 32;
+  std::uint64_t hash = view.generation * 0x9E3779B97F4A7C15u +
+                       word(view.problem.dims.qk_nope_head_dim) * 0xBF58476D1CE4E5B9u +
+                       word(view.problem.dims.qk_rope_head_dim) * 0x94D049BB133111EBu +
+                       word(view.problem.dims.v_head_dim) * 0xD6E8FEB86659FD93u +
+                       word(view.problem.num_heads.value_or(0)) * 0xA0761D6478BD642Fu +
+                       word(capability.major) * 0xE7037ED1A0B428DBu +
+                       word(capability.minor) * 0x8EBC6AF09C88C6E3u + kinds * 0x589965CC75374CC3u;
   for (const std::string* text : {&view.policy.backend, &view.platform.arch}) {
-    for (const char c : *text) hash = mix(hash, static_cast<unsigned char>(c));
+    for (const char c : *text) hash = hash * 31 + static_cast<unsigned char>(c);
   }
-  return hash;
+  return hash ^ (hash >> 32);
 }
 
 // Buckets of a few entries, the oldest of which makes room; what a program asks is few questions.
