@@ -42,8 +42,8 @@ double OperatorCase::bytes_needed(const Shape& shape, std::int64_t kv_lora_rank)
          fresh * heads * sizeof(float) + table + scratch;
 }
 
-OperatorCase::OperatorCase(Shape shape, std::int64_t kv_lora_rank)
-    : shape_(std::move(shape)), kv_lora_rank_(kv_lora_rank) {
+OperatorCase::OperatorCase(Shape shape, std::int64_t kv_lora_rank, prefill::Form form)
+    : shape_(std::move(shape)), kv_lora_rank_(kv_lora_rank), form_(form) {
   cu_q_ = {0};
   for (const RequestLengths& request : shape_.requests) {
     cu_q_.push_back(cu_q_.back() + request.new_tokens);
@@ -55,8 +55,9 @@ OperatorCase::OperatorCase(Shape shape, std::int64_t kv_lora_rank)
 
 Result<OperatorCase> OperatorCase::make(
     const Shape& shape, std::int64_t kv_lora_rank,
-    std::shared_ptr<const attention::Implementation> implementation, std::uint64_t seed) {
-  OperatorCase made(shape, kv_lora_rank);
+    std::shared_ptr<const attention::Implementation> implementation, std::uint64_t seed,
+    prefill::Form form) {
+  OperatorCase made(shape, kv_lora_rank, form);
   const Status allocated = made.allocate(seed);
   if (!allocated.ok()) return allocated.error();
   made.lay_out_cache();
@@ -121,6 +122,7 @@ prefill::OperatorConfig OperatorCase::config() const {
   config.kv_lora_rank = kv_lora_rank_;
   config.dtype = shape_.dtype;
   config.scale = shape_.scale;
+  config.form = form_;
   return config;
 }
 

@@ -20,7 +20,7 @@ class OperatorCase {
   // Errors: those of Operator::create, kUnsupported for a row without kernels among them.
   static Result<OperatorCase> make(const Shape& shape, std::int64_t kv_lora_rank,
                                    std::shared_ptr<const attention::Implementation> implementation,
-                                   std::uint64_t seed);
+                                   std::uint64_t seed, prefill::Form form = prefill::Form::kAuto);
 
   // Once, before run(): the same plan serves every layer of a step.
   Status plan(const attention::RunOptions& options);
@@ -36,7 +36,7 @@ class OperatorCase {
   Result<Accuracy> verify() const;
 
  private:
-  OperatorCase(Shape shape, std::int64_t kv_lora_rank);
+  OperatorCase(Shape shape, std::int64_t kv_lora_rank, prefill::Form form);
   Status allocate(std::uint64_t seed);
   void lay_out_cache();
   prefill::Batch batch() const;
@@ -49,6 +49,7 @@ class OperatorCase {
 
   Shape shape_;
   std::int64_t kv_lora_rank_;
+  prefill::Form form_;
   std::vector<Tensor> tensors_;  // by Place in operator_case.cc
   std::vector<std::int64_t> cu_q_, context_, slots_;
   std::vector<std::int32_t> block_table_;

@@ -276,8 +276,13 @@ Action declare_bench(CLI::App& app) {
   app.add_flag("--html", flags->html, "One self-contained page with plots")->excludes(json);
   app.footer(
       "Examples:\n  mla bench --backend CPU:avx2 --shapes prompt-512,prompt-2048\n"
-      "  mla bench --threads 1,2 --json > bench.json\n  mla bench --html > bench.html");
-  return [flags] { return run(*flags); };
+      "  mla bench --threads 1,2 --json > bench.json\n  mla bench --html > bench.html\n"
+      "  mla bench prefill");
+  app.require_subcommand(0, 1);
+  CLI::App* prefill = app.add_subcommand("prefill", "The prefill operator's two forms instead");
+  return [flags, prefill, measure_forms = declare_bench_prefill(*prefill)] {
+    return prefill->parsed() ? measure_forms() : run(*flags);
+  };
 }
 
 }  // namespace mla::cli

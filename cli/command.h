@@ -29,5 +29,6 @@ Action declare_matrix(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_bench(CLI::App& app);
+Action declare_bench_prefill(CLI::App& app);  // a subcommand of bench
 
 }  // namespace mla::cli

@@ -32,6 +32,12 @@ std::string title_of(const std::string& name) {
   return name;
 }
 
+std::string this_title(const Platform& here) {
+  const Machine& machine = this_machine();
+  if (here.kind != DeviceKind::kCpu && !machine.gpus.empty()) return machine.gpus.front().name;
+  return machine.cpu_name.empty() ? "this machine" : machine.cpu_name;
+}
+
 }  // namespace
 
 std::vector<FleetMember> fleet() {
@@ -40,7 +46,7 @@ std::vector<FleetMember> fleet() {
   for (NamedPlatform& named : known_platforms(here)) {
     const bool is_here = !named.platform.simulated;
     members.push_back({is_here ? "here" : named.name,
-                       is_here ? to_string(here) : title_of(named.name), named.platform});
+                       is_here ? this_title(here) : title_of(named.name), named.platform});
   }
   return members;
 }

@@ -52,4 +52,10 @@ std::string bench_page(const Json& results) {
               results);
 }
 
+std::string prefill_page(const Json& results) {
+  return page(
+      {"libmla: expanded or absorbed", html::kBenchCss, html::kPrefillHtml, html::kPrefillJs},
+      results);
+}
+
 }  // namespace mla::cli

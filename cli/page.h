@@ -9,5 +9,6 @@ namespace mla::cli {
 
 std::string matrix_page(const Json& matrix);
 std::string bench_page(const Json& results);
+std::string prefill_page(const Json& results);
 
 }  // namespace mla::cli

@@ -55,6 +55,8 @@ TEST(Errors, BadUsage) {
       {{"bench", "--shapes", "round"}, 2, "prompt-2048"},
       {{"bench", "--dtype", "fp8_e4m3"}, 2, "--dtype"},
       {{"bench", "--threads", "0"}, 2, "--threads"},
+      {{"bench", "prefill", "--new", "0"}, 2, "--new"},
+      {{"bench", "prefill", "--dtype", "int4"}, 2, "--dtype"},
       {{"matrix", "--dtype", "x"}, 2, "--dtype"},
       {{"matrix", "--model", "nobody"}, 2, "nobody"},
       {{"--plugin", "/nowhere.so", "devices"}, 2, "/nowhere.so"},

@@ -113,6 +113,17 @@ TEST(Json, Bench) {
   EXPECT_GT(figure.at("gflops_median").get<double>(), 0.0);
 }
 
+TEST(Json, BenchPrefill) {
+  const Json json = answer({"bench", "prefill", "--backend", "CPU:portable", "--new", "1,9",
+                            "--context", "0,20", "--heads", "2", "--max-seconds", "0.1", "--json"});
+  EXPECT_EQ(json.at("points").size(), 4U);
+  for (const Json& point : json.at("points")) {
+    EXPECT_GT(point.at("absorbed_over_expanded").get<double>(), 0.0);
+    EXPECT_GE(point.at("loss").get<double>(), 0.0);
+    EXPECT_TRUE(point.at("chosen") == "expanded" || point.at("chosen") == "absorbed");
+  }
+}
+
 TEST(Json, CheckListsItsProperties) {
   EXPECT_GE(answer({"check", "--list", "--json"}).at("properties").size(), 10U);
 }

@@ -87,7 +87,9 @@ TEST(Text, PagesAreSelfContained) {
   const std::vector<std::vector<std::string>> pages = {
       {"matrix", "--html"},
       {"bench", "--html", "--backend", "CPU:portable", "--shapes", "prompt-128", "--threads", "1",
-       "--min-samples", "1"}};
+       "--min-samples", "1"},
+      {"bench", "prefill", "--html", "--backend", "CPU:portable", "--new", "1,9", "--context", "20",
+       "--heads", "2", "--max-seconds", "0.1"}};
   for (const auto& arguments : pages) {
     const std::string html = mla(arguments).out;
     EXPECT_EQ(html.rfind("<!doctype html>", 0), 0U);
