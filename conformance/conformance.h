@@ -48,6 +48,8 @@ struct Verdict {
   // The largest error over all batches as a share of its bound: at most 1 where it passed.
   double out_error = 0.0;
   double lse_error = 0.0;
+  DType out_error_dtype = DType::kFloat32;  // of the inputs where the error was largest
+  DType lse_error_dtype = DType::kFloat32;
   // What was measured; on a failure what broke, with seed and shape; when skipped the reason.
   std::string detail;
   double seconds = 0.0;

@@ -57,8 +57,13 @@ std::string measured(const Verdict& verdict) {
   std::ostringstream text;
   text.precision(2);
   text << verdict.batches << " batches";
-  if (verdict.out_error > 0) text << ", out error " << verdict.out_error << " of its bound";
-  if (verdict.lse_error > 0) text << ", lse error " << verdict.lse_error << " of its bound";
+  const auto error = [&](const char* what, double share, DType dtype) {
+    if (share > 0) {
+      text << ", " << what << " error " << share << " of its bound (" << mla::name(dtype) << ")";
+    }
+  };
+  error("out", verdict.out_error, verdict.out_error_dtype);
+  error("lse", verdict.lse_error, verdict.lse_error_dtype);
   return text.str();
 }
 

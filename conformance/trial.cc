@@ -26,6 +26,12 @@ double share(double got, double wanted, double bound) {
   return std::isnan(error) || std::isinf(error) ? kInfinity : error / bound;
 }
 
+void raise(double& worst, DType& where, double error, DType dtype) {
+  if (!(error > worst)) return;
+  worst = error;
+  where = dtype;
+}
+
 }  // namespace
 
 double out_bound(const BatchSpec& spec, double reference, double rms_v) {
@@ -144,7 +150,7 @@ void Trial::compare(const Batch& batch, const Run& run) {
           const double rounded = round_to(spec.out_dtype, wanted);
           const double error = empty ? (got == 0.0 ? 0.0 : kInfinity)
                                      : share(got, rounded, out_bound(spec, wanted, rms_v));
-          verdict_.out_error = std::max(verdict_.out_error, error);
+          raise(verdict_.out_error, verdict_.out_error_dtype, error, spec.dtype);
           if (error > 1) {
             return differs("out", place(r, i, h) + " element " + std::to_string(e), got, wanted);
           }
@@ -153,7 +159,7 @@ void Trial::compare(const Batch& batch, const Run& run) {
         const double wanted = reference.lse[static_cast<std::size_t>(h * batch.total_q() + t)];
         const double got = run.lse_at(h, t);
         const double error = share(got, wanted, lse_bound(spec, wanted));
-        verdict_.lse_error = std::max(verdict_.lse_error, error);
+        raise(verdict_.lse_error, verdict_.lse_error_dtype, error, spec.dtype);
         if (error > 1) return differs("lse", place(r, i, h), got, wanted);
       }
     }
