@@ -70,11 +70,22 @@ need_packages() {
     { tail -n 20 "$ROOT/build/setup.log" >&2; die "apt-get failed; its output is in build/setup.log"; }
 }
 
-# configure PRESET [OPTION...]: with ccache where it is installed.
+# Whether ccache is installed and can write where it keeps its objects (not so without a home).
+has_ccache() {
+  local folder
+  command -v ccache >/dev/null 2>&1 && folder=$(ccache --get-config cache_dir 2>/dev/null) &&
+    mkdir -p "$folder/tmp" 2>/dev/null && [ -w "$folder/tmp" ]
+}
+
+# configure PRESET [OPTION...]: with ccache where it works.
 configure() {
   local preset=$1
   shift
-  command -v ccache >/dev/null 2>&1 && set -- "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache" "$@"
+  if has_ccache; then
+    set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
+  else
+    set -- -UCMAKE_CXX_COMPILER_LAUNCHER "$@"
+  fi
   (cd "$ROOT" && cmake --preset "$preset" "$@")
 }
 

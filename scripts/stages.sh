@@ -106,7 +106,7 @@ stage_neon() { configure neon && build neon && run_ctest neon -LE slow; }
 # The Python package, installed into .venv as a user would install it.
 venv_install() {
   [ -x "$ROOT/.venv/bin/python" ] || python3 -m venv "$ROOT/.venv" || return 1
-  if command -v ccache >/dev/null 2>&1; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+  if has_ccache; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
   "$ROOT/.venv/bin/python" -m pip install -q "${ROOT}[test]"
 }
 
