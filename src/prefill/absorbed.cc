@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "prefill/elements.h"
-#include "prefill/matrix.h"
 #include "prefill/run.h"
 
 namespace mla::prefill {
@@ -57,16 +56,18 @@ class Walk {
   Walk(const RunContext& run, const Job& job, const Unit& unit, std::byte* memory)
       : run_(run),
         g_(run.geometry),
-        tile_(run.tiles.absorbed),
         job_(job),
         unit_(unit),
         request_(run.state.requests[static_cast<std::size_t>(job.request)]),
         round_(run),
-        blocks_(ceil_div(unit.end - unit.begin, tile_.block_q)),
         // By the request's rows, so that its bits do not depend on how it is cut into units.
-        few_(request_.new_tokens * g_.num_heads <= run.tiles.few_rows) {
+        few_(request_.new_tokens * g_.num_heads <= run.tiles.few_rows),
+        kernels_(few_ ? *g_.products : *g_.kernels),
+        tile_(few_ ? run.tiles.few : run.tiles.absorbed),
+        blocks_(ceil_div(unit.end - unit.begin, tile_.block_q)) {
     Bump bump(memory);
-    memory_ = carve_absorbed(g_, run.tiles, blocks_, &bump);
+    memory_ =
+        few_ ? carve_few(g_, run.tiles, &bump) : carve_absorbed(g_, run.tiles, blocks_, &bump);
   }
 
   void run() {
@@ -97,10 +98,10 @@ class Walk {
       for (std::int64_t i = 0; i < row_count(b); ++i) {
         memory_.query_rows[i] = round_.query(job_.first * g_.num_heads + first_row(b) + i);
       }
-      g_.kernels->pack_queries(shape, memory_.query_rows, row_count(b), memory_.queries(b));
-      g_.kernels->begin(shape, row_count(b), memory_.state(b));
+      kernels_.pack_queries(shape, memory_.query_rows, row_count(b), memory_.queries(b));
+      kernels_.begin(shape, row_count(b), memory_.state(b));
     }
-    if (few_) g_.kernels->pack_few(shape, memory_.query_rows, row_count(0), memory_.few);
+    if (few_) kernels_.pack_few(shape, memory_.query_rows, row_count(0), memory_.few);
   }
 
   // Up to `end`, where the keys begin that some row does not see: one may hold NaN, which step()
@@ -110,9 +111,8 @@ class Walk {
     for (; first < end; first += count) {
       count = std::min(kFewKeys, end - first);
       gather_joined_keys(run_, job_.request, first, count, memory_.keys);
-      g_.kernels->step_few(g_.absorbed_shape(), g_.scale,
-                           {memory_.keys.latent, count, row_count(0)}, memory_.state(0),
-                           memory_.few);
+      kernels_.step_few(g_.absorbed_shape(), g_.scale, {memory_.keys.latent, count, row_count(0)},
+                        memory_.state(0), memory_.few);
     }
     return first;
   }
@@ -123,14 +123,14 @@ class Walk {
     cpu::Step step;
     step.panel = memory_.panel;
     step.keys = count;
-    step.panel_finite = g_.kernels->pack_panel(shape, memory_.keys.latent, memory_.keys.latent,
-                                               count, memory_.panel);
+    step.panel_finite =
+        kernels_.pack_panel(shape, memory_.keys.latent, memory_.keys.latent, count, memory_.panel);
     for (std::int64_t b = 0; b < blocks_; ++b) {
       if (seen_by_row(first_row(b) + row_count(b) - 1) <= first) continue;
       step.queries = memory_.queries(b);
       step.rows = row_count(b);
       step.visible = visible(b, first, count);
-      g_.kernels->step(shape, g_.scale, step, memory_.state(b), memory_.scratch);
+      kernels_.step(shape, g_.scale, step, memory_.state(b), memory_.scratch);
     }
   }
 
@@ -151,20 +151,21 @@ class Walk {
         memory_.out_rows[i] = round_.partial(base + first_row(b) + i);
         memory_.lse_rows[i] = round_.lse(base + first_row(b) + i);
       }
-      g_.kernels->finish(g_.absorbed_shape(), row_count(b), memory_.state(b), DType::kFloat32,
-                         memory_.out_rows, memory_.lse_rows);
+      kernels_.finish(g_.absorbed_shape(), row_count(b), memory_.state(b), DType::kFloat32,
+                      memory_.out_rows, memory_.lse_rows);
     }
   }
 
   const RunContext& run_;
   const Geometry& g_;
-  const cpu::Blocking& tile_;
   const Job& job_;
   const Unit& unit_;
   const RequestShape& request_;
   const RoundMemory round_;
-  const std::int64_t blocks_;
   const bool few_;
+  const cpu::Kernels& kernels_;
+  const cpu::Blocking& tile_;
+  const std::int64_t blocks_;
   AttendMemory memory_;
 };
 
@@ -230,8 +231,8 @@ void make_queries(const RunContext& run, const Round& round, const Unit& unit, s
                       at(product.out[i], g.dtype, g.kv_lora_rank), g.dtype,
                       g.dims.qk_rope_head_dim);
         });
-    multiply(*g.kernels, run.weights.w_uk_shape(), run.weights.w_uk(head),
-             {product.a, product.out, count});
+    g.products->multiply(run.weights.w_uk_shape(), run.weights.w_uk(head),
+                         {product.a, product.out, count});
   }
 }
 
@@ -255,8 +256,8 @@ void make_outputs(const RunContext& run, const Round& round, const Unit& unit, s
           product.out[i] = at(out.data, g.out_dtype, t * out.token_stride + head * out.head_stride);
           if (run.args.lse != nullptr) run.args.lse[head * run.args.lse_head_stride + t] = lse;
         });
-    multiply(*g.kernels, run.weights.w_uv_shape(), run.weights.w_uv(head),
-             {product.a, product.out, count});
+    g.products->multiply(run.weights.w_uv_shape(), run.weights.w_uv(head),
+                         {product.a, product.out, count});
   }
 }
 

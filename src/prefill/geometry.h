@@ -15,6 +15,7 @@ namespace cpu = attention::cpu;
 
 struct Geometry {
   const cpu::Kernels* kernels = nullptr;
+  const cpu::Kernels* products = nullptr;  // W_UK and W_UV of the absorbed form, and its few rows
   std::int64_t num_heads = 0;
   MlaDims dims;
   std::int64_t kv_lora_rank = 0;

@@ -13,6 +13,7 @@ namespace mla::prefill {
 struct Tiles {
   cpu::Blocking expanded;
   cpu::Blocking absorbed;
+  cpu::Blocking few;  // absorbed requests of few rows
   std::int64_t latent_bytes = 0;
   std::int64_t few_rows = 0;  // absorbed: query rows of a unit that take the path for few
   std::int64_t few_bytes = 0;
@@ -29,8 +30,9 @@ inline Tiles tiles_of(const Geometry& g) {
   }
   if (g.has_absorbed) {
     tiles.absorbed = g.kernels->blocking(g.absorbed_shape());
-    tiles.few_rows = std::min(g.kernels->few_rows, tiles.absorbed.block_q);
-    if (tiles.few_rows > 0) tiles.few_bytes = g.kernels->few_bytes(g.absorbed_shape());
+    tiles.few = g.products->blocking(g.absorbed_shape());
+    tiles.few_rows = std::min({g.products->few_rows, tiles.few.block_q, tiles.absorbed.block_q});
+    tiles.few_bytes = g.products->few_bytes(g.absorbed_shape());
   }
   return tiles;
 }
@@ -95,7 +97,11 @@ inline AttendMemory carve_expanded(const Geometry& g, const Tiles& tiles, std::i
 
 inline AttendMemory carve_absorbed(const Geometry& g, const Tiles& tiles, std::int64_t blocks,
                                    Bump* bump) {
-  return carve(g, tiles.absorbed, {0, tiles.few_bytes}, blocks, bump);
+  return carve(g, tiles.absorbed, {}, blocks, bump);
+}
+
+inline AttendMemory carve_few(const Geometry& g, const Tiles& tiles, Bump* bump) {
+  return carve(g, tiles.few, {0, tiles.few_bytes}, 1, bump);
 }
 
 // Places of a round that the queries and outputs phases take at a time.

@@ -51,6 +51,7 @@ Result<Geometry> make_geometry(const OperatorConfig& config, const cpu::Kernels*
   if (kernels != nullptr) {
     // A row's table may leave a dtype to a simpler one.
     g.kernels = kernels = &cpu::kernels_for(*kernels, g.expanded_shape());
+    g.products = &cpu::product_kernels_for(*kernels);
     g.has_expanded = config.form != Form::kAbsorbed && kernels->project != nullptr &&
                      kernels->supports(g.expanded_shape());
     g.has_absorbed = config.form != Form::kExpanded && g.row_width() <= kMaxDim &&

@@ -45,6 +45,12 @@ class Planner {
     carve_absorbed(g_, tiles_, blocks, &bump);
     return bump.used();
   }
+  // At least, for an absorbed request of any number of rows.
+  std::int64_t least_absorbed_worker() const {
+    Bump bump(nullptr);
+    carve_few(g_, tiles_, &bump);
+    return std::max({absorbed_bytes(1), bump.used(), product_bytes(g_)});
+  }
   std::int64_t least_shared(const RequestPlan& request) const {
     return kSharedSlack + std::min(token_quantum(g_, tiles_), request.new_tokens) *
                               absorbed_token_bytes(g_, parts_of(request));
@@ -53,8 +59,7 @@ class Planner {
   // A batch may hold requests of both forms: a worker must have room for either.
   std::int64_t least_absorbed(const RequestPlan& request) const {
     const bool mixed = form_ == Form::kAuto && fits_expanded();
-    return std::max({absorbed_bytes(1), product_bytes(g_), mixed ? expanded_bytes(1) : 0}) +
-           least_shared(request);
+    return std::max(least_absorbed_worker(), mixed ? expanded_bytes(1) : 0) + least_shared(request);
   }
   bool fits_absorbed(const RequestPlan& request) const {
     return g_.has_absorbed && least_absorbed(request) <= g_.scratch_bytes;
@@ -153,8 +158,8 @@ Status Planner::share_budget(const attention::RunOptions& options) {
     } else {
       const std::int64_t rows = std::min(request.new_tokens * g_.num_heads, kFoldedChunk);
       const std::int64_t blocks = ceil_div(rows, tiles_.absorbed.block_q);
-      least_worker = std::max({least_worker, absorbed_bytes(1), product_bytes(g_)});
-      wish = std::max({wish, absorbed_bytes(blocks), product_bytes(g_)});
+      least_worker = std::max(least_worker, least_absorbed_worker());
+      wish = std::max(wish, absorbed_bytes(blocks));
       least_shared_bytes = std::max(least_shared_bytes, least_shared(request));
       shared_wish += request.new_tokens * absorbed_token_bytes(g_, parts_of(request));
     }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "prefill/elements.h"
-#include "prefill/matrix.h"
 
 namespace mla::prefill {
 namespace {
@@ -68,21 +67,21 @@ Status PackedWeights::pack_absorbed(const Geometry& geometry, const WeightsView&
                  geometry.dtype};
   w_uv_shape_ = {rank, geometry.dims.v_head_dim, DType::kFloat32, weights.dtype,
                  geometry.out_dtype};
-  const cpu::Kernels& kernels = *geometry.kernels;
-  w_uk_bytes_ = align64(matrix_bytes(kernels, w_uk_shape_));
-  w_uv_bytes_ = align64(matrix_bytes(kernels, w_uv_shape_));
+  const cpu::Kernels& kernels = *geometry.products;
+  w_uk_bytes_ = align64(kernels.matrix_bytes(w_uk_shape_));
+  w_uv_bytes_ = align64(kernels.matrix_bytes(w_uv_shape_));
   const std::int64_t bytes = (w_uk_bytes_ + w_uv_bytes_) * geometry.num_heads;
   w_uk_ = allocate_aligned(w_uk_bytes_ * geometry.num_heads);
   w_uv_ = allocate_aligned(w_uv_bytes_ * geometry.num_heads);
   if (w_uk_ == nullptr || w_uv_ == nullptr) return no_memory(bytes);
   bytes_ += bytes;
   for (std::int64_t h = 0; h < geometry.num_heads; ++h) {
-    pack_matrix(
-        kernels, w_uk_shape_,
+    kernels.pack_matrix(
+        w_uk_shape_,
         {at(weights.w_uk, weights.dtype, h * weights.w_uk_head_stride), weights.w_uk_row_stride, 1},
         w_uk_.get() + h * w_uk_bytes_);
-    pack_matrix(
-        kernels, w_uv_shape_,
+    kernels.pack_matrix(
+        w_uv_shape_,
         {at(weights.w_uv, weights.dtype, h * weights.w_uv_head_stride), 1, weights.w_uv_row_stride},
         w_uv_.get() + h * w_uv_bytes_);
   }

@@ -35,4 +35,13 @@ const Kernels& kernels_for(const Kernels& table, const Shape& shape) {
   return table;
 }
 
+const Kernels& product_kernels_for(const Kernels& table) {
+  bool reached = false;
+  for (const Kernels* candidate : kTables) {
+    reached = reached || candidate == &table;
+    if (reached && candidate->multiply != nullptr && candidate->few_rows > 0) return *candidate;
+  }
+  return kPortableKernels;
+}
+
 }  // namespace mla::attention::cpu

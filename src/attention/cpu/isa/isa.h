@@ -23,4 +23,8 @@ const Kernels* find_kernels(std::string_view name);
 // of the machine is a part of what the table needs.
 const Kernels& kernels_for(const Kernels& table, const Shape& shape);
 
+// The same for what the absorbed form needs beside attention and not every table has: products and
+// steps over few rows.
+const Kernels& product_kernels_for(const Kernels& table);
+
 }  // namespace mla::attention::cpu
