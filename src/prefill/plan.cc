@@ -21,7 +21,6 @@ constexpr std::int64_t kWorkerWish = std::int64_t{32} << 20;
 
 // Absorbed: parts of the keys, so that few rows still make work for many cores. A part's partial
 // results are written and read again, which these lengths keep to a few percent of its work.
-constexpr std::int64_t kFoldedChunk = 512;  // rows of a unit where there are as many
 constexpr std::int64_t kWantedUnits = 16;
 constexpr std::int64_t kFewRows = 64;
 constexpr std::int64_t kLeastKeysFew = 1024;

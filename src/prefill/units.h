@@ -17,6 +17,9 @@ inline std::int64_t parts_of(const RequestPlan& request) {
   return request.keys_per_part > 0 ? ceil_div(keys, request.keys_per_part) : 1;
 }
 
+// Folded query rows of an absorbed unit, where there are as many.
+inline constexpr std::int64_t kFoldedChunk = 512;
+
 // Shared bytes of one token of an absorbed request: its queries, and its results in each part.
 inline std::int64_t absorbed_token_bytes(const Geometry& g, std::int64_t parts) {
   const std::int64_t partial = (g.kv_lora_rank + 1) * size_of(DType::kFloat32);
