@@ -3,7 +3,7 @@
 # fails. The last line is the total: "N passed, N failed[, N skipped]".
 #   ./test.sh                   all stages but integrations
 #   ./test.sh --integrations    these too: PyTorch, Transformers, vLLM (about 5 GB are downloaded)
-#   ./test.sh STAGE...          only these: format build unit lint clang asan tsan fuzz neon python
+#   ./test.sh STAGE...          only these: format build unit clang lint asan tsan fuzz neon python
 #                               integrations
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +14,7 @@ mkdir -p build/logs
 # shellcheck source=scripts/stages.sh
 . scripts/stages.sh
 
-stages="format build unit lint clang asan tsan fuzz neon python"
+stages="format build unit clang lint asan tsan fuzz neon python"
 case ${1-} in
   "") ;;
   --integrations) stages="$stages integrations" ;;

@@ -180,7 +180,7 @@ Status PluginImplementation::run(const mla_plugin_batch& batch, const mla_plugin
         guarded(message, [&] { return api.plan(&batch, &plan, &workspace_bytes, message.get()); });
     if (status != MLA_PLUGIN_OK) return error("plan", status, message);
   }
-  const Status status = run_planned(plan, workspace_bytes, batch, tensors, options);
+  Status status = run_planned(plan, workspace_bytes, batch, tensors, options);
   if (api.destroy != nullptr) {
     Message message;
     guarded(message, [&] {

@@ -285,7 +285,7 @@ Result<Request> parse_request(std::string_view text) {
   if (!problem) return problem.error();
   Result<Platform> platform = read_platform(*value);
   if (!platform) return platform.error();
-  return Request{std::move(*problem), std::move(*platform), std::move(*policy)};
+  return Request{*problem, std::move(*platform), std::move(*policy)};
 }
 
 std::string select_json(std::string_view text, Registry& registry) {

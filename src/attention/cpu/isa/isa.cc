@@ -7,10 +7,7 @@ namespace {
 // Each table runs wherever the ones before it of its architecture run.
 constexpr const Kernels* kTables[] = {
 #if defined(__x86_64__)
-    &kAmxKernels,
-    &kAvx512Bf16Kernels,
-    &kAvx512Kernels,
-    &kAvx2Kernels,
+    &kAmxKernels,      &kAvx512Bf16Kernels, &kAvx512Kernels, &kAvx2Kernels,
 #elif defined(__aarch64__)
     &kNeonKernels,
 #endif
