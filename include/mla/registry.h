@@ -93,7 +93,8 @@ class MLA_API Registry {
 
   // Another number after every change, and never that of another registry.
   std::uint64_t generation() const;
-  // rows() without a copy: what was registered when it was asked for.
+  // rows() without a copy: what was registered when it was asked for. Keep the pointer while rows
+  // are in use; `for (const Row& row : *registry.snapshot())` does not.
   std::shared_ptr<const std::vector<Row>> snapshot() const;
 
  private:

@@ -100,7 +100,8 @@ Result<std::vector<Row>> Registry::find(std::string_view name) const {
   const std::size_t colon = name.find(':');
   const std::string_view backend = name.substr(0, colon);
   Rows found;
-  for (const Row& row : *snapshot()) {
+  const auto rows = snapshot();
+  for (const Row& row : *rows) {
     if (row.backend != backend) continue;
     if (colon != std::string_view::npos && row.full_name() != name) continue;
     found.push_back(row);
@@ -182,7 +183,8 @@ Registry& default_registry() {
 Error unknown_name_error(std::string_view name, const Registry& registry) {
   const std::string_view backend = name.substr(0, name.find(':'));
   std::vector<std::string> variants;
-  for (const Row& row : *registry.snapshot()) {
+  const auto rows = registry.snapshot();
+  for (const Row& row : *rows) {
     if (row.backend == backend && !row.variant.empty()) variants.push_back(row.full_name());
   }
   if (!variants.empty()) {

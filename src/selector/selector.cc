@@ -184,7 +184,8 @@ void report(const Selection& selection) {
 
 Result<Row> selected_row(const Selection& selection, const Registry& registry) {
   if (selection.error) return *selection.error;
-  for (const Row& row : *registry.snapshot()) {
+  const auto rows = registry.snapshot();
+  for (const Row& row : *rows) {
     if (row.backend == selection.backend && row.variant == selection.variant) return row;
   }
   return Error{ErrorCode::kUnregistered, "backend",
