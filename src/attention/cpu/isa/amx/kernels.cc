@@ -204,9 +204,13 @@ struct Amx {
 };
 
 // Linux lets a process use tile data only after it has asked: ARCH_REQ_XCOMP_PERM, XTILEDATA.
+// Asking twice is harmless, so that a flag serves where a guarded static would need the C++
+// runtime.
 void request_permission() {
-  static const long granted = ::syscall(SYS_arch_prctl, 0x1023, 18);
-  static_cast<void>(granted);
+  static int asked = 0;
+  if (__atomic_load_n(&asked, __ATOMIC_RELAXED) != 0) return;
+  ::syscall(SYS_arch_prctl, 0x1023, 18);
+  __atomic_store_n(&asked, 1, __ATOMIC_RELAXED);
 }
 
 template <int kTile>
