@@ -64,5 +64,22 @@ TEST(Docs, LinksLeadSomewhere) {
   EXPECT_GT(seen, 10);
 }
 
+TEST(Docs, PagesThatSourcesSpeakOfExist) {
+  const std::regex mention(R"(\bdocs/[A-Za-z0-9_-]+\.md\b)");
+  const fs::path root = MLA_SOURCE_DIR;
+  int seen = 0;
+  for (const char* folder : {"include", "src", "cli", "bench", "conformance", "python", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file() || entry.path().extension() == ".jsonl") continue;
+      const std::string text = text_of(entry.path());
+      for (std::sregex_iterator it(text.begin(), text.end(), mention), end; it != end; ++it) {
+        EXPECT_TRUE(fs::exists(root / it->str())) << entry.path() << " speaks of " << it->str();
+        ++seen;
+      }
+    }
+  }
+  EXPECT_GT(seen, 10);
+}
+
 }  // namespace
 }  // namespace mla::architecture

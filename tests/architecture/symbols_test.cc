@@ -87,7 +87,6 @@ TEST(IsaObjects, NeedNothingButMemoryAndTheCLibrary) {
                                          "exp2",
                                          "log2",
                                          "expf",
-                                         "log",
                                          "logf",
                                          "fmaf",
                                          "sqrtf"};
