@@ -55,7 +55,7 @@ struct Selection {
   std::string variant;
   bool is_explicit = false;
   bool fallback = false;           // an invalid explicit choice was replaced by the automatic one
-  std::string note;                // "capability_unknown" (compat mode), else empty
+  std::string note;                // "capability_unknown": chosen without it, else empty
   std::vector<Rejected> rejected;  // in the order considered; also rows refused before the winner
   std::optional<Error> error;      // kUnknownBackend, kExplicitInvalid, kNoneValid
   std::vector<LogLine> log;        // what report() says
