@@ -87,6 +87,7 @@ TEST(IsaObjects, NeedNothingButMemoryAndTheCLibrary) {
                                          "exp2",
                                          "log2",
                                          "expf",
+                                         "log",
                                          "logf",
                                          "fmaf",
                                          "sqrtf"};
