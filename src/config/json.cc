@@ -52,11 +52,14 @@ Error wrong_type(const Value& value, const std::string& field, std::string_view 
 }
 
 Result<std::int64_t> integer(const Value& value, const std::string& field, Range range) {
-  if (!value.is_number_integer()) return wrong_type(value, field, "an integer");
+  // An integer of more than 64 bits is read as a floating-point number.
+  const bool huge = value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63;
+  if (!value.is_number_integer() && !huge) return wrong_type(value, field, "an integer");
   const bool too_big = value.is_number_unsigned() &&
                        value.get<std::uint64_t>() >
                            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (too_big || value.get<std::int64_t>() < range.min || value.get<std::int64_t>() > range.max) {
+  if (huge || too_big || value.get<std::int64_t>() < range.min ||
+      value.get<std::int64_t>() > range.max) {
     return Error{ErrorCode::kOutOfRange, field,
                  fmt::format("{} must be between {} and {}, got {}", field, range.min, range.max,
                              value.dump())};

@@ -96,7 +96,9 @@ std::vector<Bad> bad_configs() {
     for (const Json& value : {Json("64"), Json(true), Json(64.0), Json::array(), Json::object()}) {
       cases.push_back({with(field, value), kWrongType, field});
     }
-    for (const Json& value : {Json(-1), Json(std::int64_t{1} << 40), Json(~std::uint64_t{0})}) {
+    // 1e20 is what an integer of more than 64 bits is read as.
+    for (const Json& value : {Json(-1), Json(std::int64_t{1} << 40), Json(~std::uint64_t{0}),
+                              Json(1e20), Json(-1e20)}) {
       cases.push_back({with(field, value), kOutOfRange, field});
     }
     if (field != std::string("qk_rope_head_dim")) {
