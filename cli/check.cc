@@ -1,8 +1,10 @@
-// `mla check`: the conformance suite on every row that this machine can run, a line a property.
+// `mla check`: the row contract and the prefill operator's properties on every row that this
+// machine can run, a line a property.
 #include <algorithm>
 
 #include "command.h"
 #include "conformance/conformance.h"
+#include "conformance/prefill.h"
 #include "console.h"
 #include "json.h"
 #include "rows.h"
@@ -77,12 +79,19 @@ RowResult check_row(const RowHere& here, bool quiet, Progress& progress) {
   if (!quiet) print(style(Tone::kStrong, result.row) + "\n");
   const conformance::Subject subject{result.row, here.row.implementation.get(),
                                      here.row.needs.dtypes, here.row.needs.dims};
-  for (const conformance::Property& property : conformance::properties()) {
-    progress.label(result.row + " " + std::string(property.name));
-    result.verdicts.push_back(conformance::check(property.name, subject));
+  const auto add = [&](std::string_view property, const auto& check) {
+    progress.label(result.row + " " + std::string(property));
+    result.verdicts.push_back(check(property));
     progress.hide();
     if (!quiet) print_verdict(result.verdicts.back(), style);
     progress.advance();
+  };
+  for (const conformance::Property& property : conformance::properties()) {
+    add(property.name, [&](std::string_view name) { return conformance::check(name, subject); });
+  }
+  for (const conformance::Property& property : conformance::prefill_properties()) {
+    add(property.name,
+        [&](std::string_view name) { return conformance::check_prefill(name, subject); });
   }
   if (!quiet) print("\n");
   return result;
@@ -114,9 +123,11 @@ void print_summary(const std::vector<RowResult>& results) {
 int list_properties(bool json) {
   Table table({{"property"}, {"what it claims"}});
   Json list = Json::array();
-  for (const conformance::Property& property : conformance::properties()) {
-    table.add({Cell(std::string(property.name), Tone::kStrong), std::string(property.meaning)});
-    list.push_back({{"property", property.name}, {"meaning", property.meaning}});
+  for (const auto* properties : {&conformance::properties(), &conformance::prefill_properties()}) {
+    for (const conformance::Property& property : *properties) {
+      table.add({Cell(std::string(property.name), Tone::kStrong), std::string(property.meaning)});
+      list.push_back({{"property", property.name}, {"meaning", property.meaning}});
+    }
   }
   print(json ? pretty({{"properties", list}}) : table.text(stdout_style(), stdout_columns()));
   return kOk;
@@ -132,7 +143,9 @@ int run(const Flags& flags) {
   {
     const auto runnable =
         std::count_if(rows->begin(), rows->end(), [](const RowHere& here) { return here.runs(); });
-    Progress progress("", runnable * static_cast<std::int64_t>(conformance::properties().size()));
+    const std::size_t each =
+        conformance::properties().size() + conformance::prefill_properties().size();
+    Progress progress("", runnable * static_cast<std::int64_t>(each));
     for (const RowHere& here : *rows) {
       results.push_back(check_row(here, flags.json, progress));
       ran = ran || results.back().cannot_run.empty();
