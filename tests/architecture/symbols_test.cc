@@ -3,6 +3,7 @@
 // and the library calls nothing that prints or ends the process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <fstream>
@@ -110,7 +111,13 @@ TEST(Library, CallsNothingThatPrintsOrEndsTheProcess) {
       "__assert_fail"};
   int seen = 0;
   for (const std::string& file : objects()) {
+    const std::vector<Symbol> defined = symbols(file, "--defined-only");
+    const bool from_clang = std::any_of(defined.begin(), defined.end(), [](const Symbol& symbol) {
+      return symbol.name == "__clang_call_terminate";
+    });
     for (const Symbol& symbol : symbols(file, "--undefined-only")) {
+      // clang's cleanup of an exception that leaves a destructor, where g++ calls its own runtime.
+      if (from_clang && symbol.name == "std::terminate()") continue;
       EXPECT_EQ(forbidden.count(symbol.name), 0u) << file << ": " << symbol.name;
       ++seen;
     }
