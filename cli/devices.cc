@@ -85,7 +85,8 @@ int print_table(const Machine& machine) {
     facts.add(std::string(name(driver.kind)) + " driver", driver.detail,
               driver.present ? Tone::kGood : Tone::kDim);
   }
-  facts.add("selection for", to_string(this_platform()));
+  const Platform platform = this_platform();
+  facts.add("selection for", platform.kind == DeviceKind::kCpu ? "cpu" : to_string(platform));
   print(facts.text(stdout_style(), stdout_columns()));
   return kOk;
 }

@@ -2,10 +2,12 @@
 // request parser.
 #include "request_flags.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "json.h"
 #include "mla/config.h"
+#include "mla/registry.h"
 #include "models.h"
 
 namespace mla::cli {
@@ -55,6 +57,18 @@ Result<Json> parse_cpu(const std::string& text) {
     }
   }
   return Json{{"vendor", text.substr(0, colon)}, {"isa", isa}};
+}
+
+// A name that no row has would change nothing, and nobody who mistyped it would know.
+Status check_backends(std::string flag, const std::vector<std::string>& names) {
+  std::ranges::replace(flag, '_', '-');
+  for (const std::string& name : names) {
+    const Result<std::vector<Row>> found = default_registry().find(name);
+    if (!found && found.error().code == ErrorCode::kUnknownName) {
+      return Error{ErrorCode::kInvalidRequest, flag, "--" + flag + ": " + found.error().message};
+    }
+  }
+  return {};
 }
 
 void add_names(CLI::App& app, const char* flag, std::vector<std::string>& names, const char* help,
@@ -137,6 +151,7 @@ Result<std::string> RequestFlags::request_json() const {
   const std::pair<const char*, const std::vector<std::string>*> lists[] = {
       {"disabled", &disabled_}, {"unloadable", &unloadable_}, {"not_installed", &not_installed_}};
   for (const auto& [field, names] : lists) {
+    if (Status status = check_backends(field, *names); !status) return status.error();
     if (!names->empty()) request[field] = *names;
   }
   if (fallback_) request["fallback"] = true;

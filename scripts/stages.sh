@@ -3,7 +3,7 @@
 # returns non-zero when it fails; its output goes to build/logs/NAME.log. Tests inside a stage are
 # counted one by one from the JUnit files; a stage without tests counts as one.
 
-PASSED=0 FAILED=0 SKIPPED=0 FAILED_STAGE=""
+PASSED=0 FAILED=0 SKIPPED=0 FAILED_STAGES=""
 
 # The number in attribute $1 of the first testsuite element of file $2; 0 where there is none.
 junit_number() {
@@ -43,7 +43,7 @@ run_stage() {
     $((FAILED - failed)) $((SKIPPED - skipped)) $((SECONDS - begun)) \
     "${SKIP_REASON:+   ($SKIP_REASON)}"
   [ $status -eq 0 ] && return 0
-  FAILED_STAGE=$name
+  FAILED_STAGES="$FAILED_STAGES $name"
   tail -n 60 "$log"
   return 1
 }
@@ -51,8 +51,9 @@ run_stage() {
 # The total, as the last line; the exit status says whether all is well.
 finish() {
   printf '%-13s %42d s\n' total "$SECONDS"
-  [ -z "$FAILED_STAGE" ] ||
-    echo "test.sh: stage '$FAILED_STAGE' failed; its whole output is in build/logs/$FAILED_STAGE.log"
+  for stage in $FAILED_STAGES; do
+    echo "test.sh: stage '$stage' failed; its whole output is in build/logs/$stage.log"
+  done
   if [ "$SKIPPED" -gt 0 ]; then
     echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
   else

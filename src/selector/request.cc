@@ -192,6 +192,20 @@ Status check_described(Reader& reader) {
   return {};
 }
 
+// A field that describes a machine of another kind would be ignored: one of the two is a mistake.
+Status check_belongs(Reader& reader, DeviceKind kind) {
+  const std::pair<const char*, std::vector<DeviceKind>> owners[] = {
+      {"capability", {DeviceKind::kCuda, DeviceKind::kRocm}},
+      {"arch", {DeviceKind::kRocm}},
+      {"cpu", {DeviceKind::kCpu}}};
+  for (const auto& [field, kinds] : owners) {
+    if (reader.find(field) != nullptr && std::ranges::find(kinds, kind) == kinds.end()) {
+      return invalid(field, fmt::format("does not describe a machine of platform {}", name(kind)));
+    }
+  }
+  return {};
+}
+
 Result<Platform> read_platform(const json::Value& object) {
   Reader reader(object);
   Platform platform;
@@ -212,16 +226,14 @@ Result<Platform> read_platform(const json::Value& object) {
   reader.get("capability", read_capability, capability);
   reader.get("cpu", read_cpu, cpu);
   if (!reader.ok()) return reader.error();
+  if (Status status = check_belongs(reader, *parsed); !status) return status.error();
   if (platform.kind == DeviceKind::kCpu) {
     if (reader.find("cpu") == nullptr) return this_cpu_platform();
-    platform.arch.clear();
     platform.cpu = std::move(cpu);
     return platform;
   }
   platform.capability = capability;
-  if (platform.kind == DeviceKind::kCuda) {
-    platform.arch.clear();
-  } else if (!object.contains("capability")) {
+  if (platform.kind == DeviceKind::kRocm && !object.contains("capability")) {
     platform.capability = capability_of(platform.arch);
   }
   return platform;

@@ -91,7 +91,8 @@ TEST(Json, Run) {
 }
 
 TEST(Json, RunOnEveryDtypeAndRow) {
-  for (const Json& row : answer({"backends", "--json"}).at("rows")) {
+  const Json backends = answer({"backends", "--json"});
+  for (const Json& row : backends.at("rows")) {
     if (!row.at("runs_here").get<bool>()) continue;
     const std::string name =
         row.at("backend").get<std::string>() + ":" + row.at("variant").get<std::string>();

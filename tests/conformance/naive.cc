@@ -56,7 +56,7 @@ class NaiveRun {
     k_.clear();
     v_.clear();
     for (std::int64_t j = 0; j < n; ++j) {
-      widen(a_.k, at(a_.k, a_.cu_seqlens_k, r, j, h, a_.qk_head_dim), a_.qk_head_dim, k_);
+      widen(a_.k, at(a_.k, a_.cu_seqlens_k, r, j, h), a_.qk_head_dim, k_);
       widen(a_.v, value_at(r, j, h), a_.v_head_dim, v_);
     }
     std::vector<float> scores(static_cast<std::size_t>(a_.cu_seqlens_k.length(r)) + 1, 0.0f);
@@ -71,12 +71,13 @@ class NaiveRun {
 
   template <class Rows>
   std::int64_t at(const Rows& rows, const attention::CuSeqlens& cu, std::int64_t r, std::int64_t i,
-                  std::int64_t h, std::int64_t width) const {
+                  std::int64_t h) const {
     const bool offsets = rows.request_offsets != nullptr && fault_ != Fault::kIgnoresOffsets;
     const std::int64_t base = offsets ? rows.request_offsets[r] : cu[r] * rows.token_stride;
-    std::int64_t head_stride = rows.head_stride;
-    if (head_stride == 0 && fault_ == Fault::kHeadStrideNotZero) head_stride = width;
-    return base + i * rows.token_stride + h * head_stride;
+    if (rows.head_stride == 0 && fault_ == Fault::kHeadStrideNotZero) {
+      i = (i + h) % cu.length(r);  // contiguous heads would lie there; never past the request
+    }
+    return base + i * rows.token_stride + h * rows.head_stride;
   }
 
   std::int64_t visible(std::int64_t r, std::int64_t i) const {
@@ -108,7 +109,7 @@ class NaiveRun {
                                       ? a_.cu_seqlens_k.length(r)
                                       : seen;
     std::vector<float> q;
-    widen(a_.q, at(a_.q, a_.cu_seqlens_q, r, i, h, a_.qk_head_dim), a_.qk_head_dim, q);
+    widen(a_.q, at(a_.q, a_.cu_seqlens_q, r, i, h), a_.qk_head_dim, q);
     float m = -kInf;
     for (std::int64_t j = 0; j < computed; ++j) {
       float& place = s[static_cast<std::size_t>(j)];
@@ -122,7 +123,7 @@ class NaiveRun {
 
   void row(std::int64_t r, std::int64_t h, std::int64_t i, std::vector<float>& s) const {
     const std::int64_t seen = visible(r, i);
-    const std::int64_t out = at(a_.out, a_.cu_seqlens_q, r, i, h, a_.v_head_dim);
+    const std::int64_t out = at(a_.out, a_.cu_seqlens_q, r, i, h);
     std::vector<float> o(static_cast<std::size_t>(a_.v_head_dim), 0.0f);
     const float m = scores_of(r, h, i, s);
     float sum = 0;
@@ -147,7 +148,7 @@ class NaiveRun {
 
   std::int64_t value_at(std::int64_t r, std::int64_t j, std::int64_t h) const {
     if (fault_ != Fault::kContiguousV) {
-      return at(a_.v, a_.cu_seqlens_k, r, j, h, a_.v_head_dim);
+      return at(a_.v, a_.cu_seqlens_k, r, j, h);
     }
     return ((a_.cu_seqlens_k[r] + j) * a_.num_heads + h) * a_.v_head_dim;
   }
