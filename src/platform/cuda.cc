@@ -11,10 +11,14 @@ constexpr int kCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_
 constexpr int kCapabilityMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 
 struct CudaApi {
+  static constexpr DeviceKind kKind = DeviceKind::kCuda;
+  static constexpr const char* kInit = "cuInit";
+  static constexpr const char* kCount = "cuDeviceGetCount";
+
   explicit CudaApi(Driver& driver) {
-    driver.load("cuInit", init);
+    driver.load(kInit, init);
     driver.load("cuDriverGetVersion", version);
-    driver.load("cuDeviceGetCount", count);
+    driver.load(kCount, count);
     driver.load("cuDeviceGet", device);
     driver.load("cuDeviceGetName", name);
     driver.load("cuDeviceGetAttribute", attribute);
@@ -29,6 +33,10 @@ struct CudaApi {
            (text != nullptr ? std::string(text) : "error " + std::to_string(code));
   }
 
+  static std::string version_text(int version) {  // 1000 * major + 10 * minor
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+
   int (*init)(unsigned flags);
   int (*version)(int* version);
   int (*count)(int* count);
@@ -41,7 +49,7 @@ struct CudaApi {
 
 GpuDevice read_device(const CudaApi& api, int index) {
   GpuDevice gpu;
-  gpu.kind = DeviceKind::kCuda;
+  gpu.kind = CudaApi::kKind;
   gpu.index = index;
   int device = 0;
   if (api.device(&device, index) != 0) return gpu;
@@ -59,31 +67,6 @@ GpuDevice read_device(const CudaApi& api, int index) {
 
 }  // namespace
 
-DriverAnswer query_cuda(const std::string& library) {
-  DriverAnswer answer;
-  answer.report.kind = DeviceKind::kCuda;
-  Driver driver(library);
-  const CudaApi api(driver);
-  answer.report.present = driver.opened();
-  answer.report.detail = driver.error();
-  if (!answer.report.detail.empty()) return answer;
-  if (const int code = api.init(0); code != 0) {
-    answer.report.detail = api.describe("cuInit", code);
-    return answer;
-  }
-  int count = 0;
-  if (const int code = api.count(&count); code != 0) {
-    answer.report.detail = api.describe("cuDeviceGetCount", code);
-    return answer;
-  }
-  for (int index = 0; index < count; ++index) answer.devices.push_back(read_device(api, index));
-  int version = 0;  // 1000 * major + 10 * minor
-  if (api.version(&version) == 0) {
-    answer.report.detail = "driver " + std::to_string(version / 1000) + "." +
-                           std::to_string(version % 1000 / 10) + ", ";
-  }
-  answer.report.detail += count_devices(answer.devices.size());
-  return answer;
-}
+DriverAnswer query_cuda(const std::string& library) { return query<CudaApi>(library); }
 
 }  // namespace mla::platform

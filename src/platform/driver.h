@@ -49,4 +49,34 @@ class Driver {
 // "1 device", "2 devices"
 std::string count_devices(std::size_t count);
 
+// The order in which a driver is asked. An Api loads its symbols from a Driver and has init, count,
+// version, describe(call, code), version_text(version), kKind, kInit and kCount (names of calls),
+// and a function read_device(api, index).
+template <class Api>
+DriverAnswer query(const std::string& library) {
+  DriverAnswer answer;
+  answer.report.kind = Api::kKind;
+  Driver driver(library);
+  const Api api(driver);
+  answer.report.present = driver.opened();
+  answer.report.detail = driver.error();
+  if (!answer.report.detail.empty()) return answer;
+  if (const int code = api.init(0); code != 0) {
+    answer.report.detail = api.describe(Api::kInit, code);
+    return answer;
+  }
+  int count = 0;
+  if (const int code = api.count(&count); code != 0) {
+    answer.report.detail = api.describe(Api::kCount, code);
+    return answer;
+  }
+  for (int index = 0; index < count; ++index) answer.devices.push_back(read_device(api, index));
+  int version = 0;
+  if (api.version(&version) == 0 && version > 0) {
+    answer.report.detail = "driver " + Api::version_text(version) + ", ";
+  }
+  answer.report.detail += count_devices(answer.devices.size());
+  return answer;
+}
+
 }  // namespace mla::platform

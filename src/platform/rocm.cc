@@ -9,10 +9,14 @@ namespace mla::platform {
 namespace {
 
 struct HipApi {
+  static constexpr DeviceKind kKind = DeviceKind::kRocm;
+  static constexpr const char* kInit = "hipInit";
+  static constexpr const char* kCount = "hipGetDeviceCount";
+
   explicit HipApi(Driver& driver) {
-    driver.load("hipInit", init);
+    driver.load(kInit, init);
     driver.load("hipDriverGetVersion", version);
-    driver.load("hipGetDeviceCount", count);
+    driver.load(kCount, count);
     driver.load("hipDeviceGet", device);
     driver.load("hipDeviceGetName", name);
     driver.load("hipDeviceTotalMem", memory);
@@ -27,6 +31,10 @@ struct HipApi {
     const char* text = error_string != nullptr ? error_string(code) : nullptr;
     return std::string(call) + ": " +
            (text != nullptr ? std::string(text) : "error " + std::to_string(code));
+  }
+
+  static std::string version_text(int version) {  // 10,000,000 * major + 100,000 * minor + patch
+    return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100);
   }
 
   int (*init)(unsigned flags);
@@ -58,7 +66,7 @@ std::string find_arch(std::string_view properties) {
 
 GpuDevice read_device(const HipApi& api, int index) {
   GpuDevice gpu;
-  gpu.kind = DeviceKind::kRocm;
+  gpu.kind = HipApi::kKind;
   gpu.index = index;
   int device = 0;
   if (api.device(&device, index) != 0) return gpu;
@@ -81,31 +89,6 @@ GpuDevice read_device(const HipApi& api, int index) {
 
 }  // namespace
 
-DriverAnswer query_rocm(const std::string& library) {
-  DriverAnswer answer;
-  answer.report.kind = DeviceKind::kRocm;
-  Driver driver(library);
-  const HipApi api(driver);
-  answer.report.present = driver.opened();
-  answer.report.detail = driver.error();
-  if (!answer.report.detail.empty()) return answer;
-  if (const int code = api.init(0); code != 0) {
-    answer.report.detail = api.describe("hipInit", code);
-    return answer;
-  }
-  int count = 0;
-  if (const int code = api.count(&count); code != 0) {
-    answer.report.detail = api.describe("hipGetDeviceCount", code);
-    return answer;
-  }
-  for (int index = 0; index < count; ++index) answer.devices.push_back(read_device(api, index));
-  int version = 0;  // 10,000,000 * major + 100,000 * minor + patch
-  if (api.version(&version) == 0 && version > 0) {
-    answer.report.detail = "driver " + std::to_string(version / 10000000) + "." +
-                           std::to_string(version / 100000 % 100) + ", ";
-  }
-  answer.report.detail += count_devices(answer.devices.size());
-  return answer;
-}
+DriverAnswer query_rocm(const std::string& library) { return query<HipApi>(library); }
 
 }  // namespace mla::platform

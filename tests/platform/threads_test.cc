@@ -3,69 +3,74 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "platform/fake_tree.h"
 
 namespace mla::platform {
 namespace {
 
-TEST(CgroupV2, TheQuotaOfTheProcessesOwnGroup) {
+struct Group {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> files;
+  std::optional<double> quota;
+};
+
+class Cgroup : public testing::TestWithParam<Group> {};
+
+TEST_P(Cgroup, Quota) {
   const FakeTree tree;
-  tree.add("/proc/self/cgroup", "0::/user.slice/job\n");
-  tree.add("/sys/fs/cgroup/user.slice/job/cpu.max", "150000 100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), 1.5);
+  for (const auto& [path, content] : GetParam().files) tree.add(path, content);
+  EXPECT_EQ(cgroup_cpu_quota(tree.root()), GetParam().quota);
 }
 
-TEST(CgroupV2, AnAncestorMayBeTighter) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "0::/pod/container\n");
-  tree.add("/sys/fs/cgroup/pod/container/cpu.max", "max 100000\n");
-  tree.add("/sys/fs/cgroup/pod/cpu.max", "400000 100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), 4.0);
-}
+const std::string kOwn = "/proc/self/cgroup";
+const std::string kV2 = "/sys/fs/cgroup";
+const std::string kV1 = "/sys/fs/cgroup/cpu/cpu.cfs_";
+const std::string kV1Joined = "/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_";
 
-TEST(CgroupV2, TheRootOfANamespace) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "0::/\n");
-  tree.add("/sys/fs/cgroup/cpu.max", "50000 100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), 0.5);
-}
+INSTANTIATE_TEST_SUITE_P(
+    V2, Cgroup,
+    testing::Values(
+        Group{
+            "OfTheProcessesOwnGroup",
+            {{kOwn, "0::/user.slice/job\n"}, {kV2 + "/user.slice/job/cpu.max", "150000 100000\n"}},
+            1.5},
+        Group{"AnAncestorMayBeTighter",
+              {{kOwn, "0::/pod/container\n"},
+               {kV2 + "/pod/container/cpu.max", "max 100000\n"},
+               {kV2 + "/pod/cpu.max", "400000 100000\n"}},
+              4.0},
+        Group{"TheRootOfANamespace", {{kOwn, "0::/\n"}, {kV2 + "/cpu.max", "50000 100000\n"}}, 0.5},
+        Group{
+            "MaxIsNoLimit", {{kOwn, "0::/\n"}, {kV2 + "/cpu.max", "max 100000\n"}}, std::nullopt}),
+    [](const auto& info) { return info.param.name; });
 
-TEST(CgroupV2, MaxIsNoLimit) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "0::/\n");
-  tree.add("/sys/fs/cgroup/cpu.max", "max 100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), std::nullopt);
-}
+INSTANTIATE_TEST_SUITE_P(
+    V1, Cgroup,
+    testing::Values(Group{"QuotaOverPeriod",
+                          {{kOwn, "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n0::/\n"},
+                           {kV1Joined + "quota_us", "250000\n"},
+                           {kV1Joined + "period_us", "100000\n"}},
+                          2.5},
+                    Group{"APathOfTheHostThatTheContainerDoesNotSee",
+                          {{kOwn, "4:cpu,cpuacct:/docker/x\n"},
+                           {kV1 + "quota_us", "300000\n"},
+                           {kV1 + "period_us", "100000\n"}},
+                          3.0},
+                    Group{"MinusOneIsNoLimitAndCpusetIsNotCpu",
+                          {{kOwn, "4:cpu:/\n3:cpuset:/\n2:cpuacct:/\n"},
+                           {kV1 + "quota_us", "-1\n"},
+                           {kV1 + "period_us", "100000\n"},
+                           {kV2 + "/cpuset/cpu.cfs_quota_us", "100000\n"},
+                           {kV2 + "/cpuset/cpu.cfs_period_us", "100000\n"}},
+                          std::nullopt}),
+    [](const auto& info) { return info.param.name; });
 
-TEST(CgroupV1, QuotaOverPeriod) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n0::/\n");
-  tree.add("/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_quota_us", "250000\n");
-  tree.add("/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), 2.5);
-}
-
-TEST(CgroupV1, APathOfTheHostThatTheContainerDoesNotSee) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "4:cpu,cpuacct:/docker/x\n");
-  tree.add("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n");
-  tree.add("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), 3.0);
-}
-
-TEST(CgroupV1, MinusOneIsNoLimitAndCpusetIsNotCpu) {
-  const FakeTree tree;
-  tree.add("/proc/self/cgroup", "4:cpu:/\n3:cpuset:/\n2:cpuacct:/\n");
-  tree.add("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-  tree.add("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-  tree.add("/sys/fs/cgroup/cpuset/cpu.cfs_quota_us", "100000\n");
-  tree.add("/sys/fs/cgroup/cpuset/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(tree.root()), std::nullopt);
-}
-
-TEST(Cgroup, BrokenFilesAreNoLimit) {
+TEST(CgroupFiles, BrokenOnesAreNoLimit) {
   for (const char* content : {"", "150000 0", "-5 100000", "150000 x", "lots", "0 100000"}) {
     const FakeTree tree;
     tree.add("/proc/self/cgroup", "nonsense\n0::/\n");

@@ -5,27 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "mla/selector.h"
+#include "registry/rows.h"
 
 namespace mla {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Row row(std::string backend, std::string variant = "") {
-  Row row;
-  row.backend = std::move(backend);
-  row.variant = std::move(variant);
-  row.needs.devices = {DeviceKind::kCpu};
-  row.needs.dtypes = {DType::kBFloat16};
-  return row;
-}
-
-Platform any_cpu() {
-  Platform platform;
-  platform.simulated = true;
-  return platform;
-}
 
 Selection choose(const Registry& registry, std::string backend = "",
                  Compat compat = Compat::kNone) {
@@ -78,9 +64,9 @@ TEST(Find, ByNameAndVariantWithCase) {
 
 TEST(Add, NewNamesAndFurtherVariants) {
   Registry registry;
-  EXPECT_TRUE(registry.add(row("MINE", "fast")).ok());
-  EXPECT_TRUE(registry.add(row("MINE", "slow")).ok());
-  EXPECT_TRUE(registry.add(row("_other2")).ok());
+  EXPECT_TRUE(registry.add(cpu_row("MINE", "fast")).ok());
+  EXPECT_TRUE(registry.add(cpu_row("MINE", "slow")).ok());
+  EXPECT_TRUE(registry.add(cpu_row("_other2")).ok());
   EXPECT_THAT(registry.names(), ElementsAre("CUSTOM", "MINE", "_other2"));
   EXPECT_EQ(registry.find("MINE")->size(), 2u);
   EXPECT_EQ(choose(registry, "MINE").full_name(), "MINE:fast");
@@ -91,8 +77,8 @@ TEST(Add, NewNamesAndFurtherVariants) {
 
 TEST(Add, TakenNamesSayHowToOverride) {
   const auto registry = make_builtin_registry();
-  ASSERT_TRUE(registry->add(row("MINE")).ok());
-  for (const Row& taken : {row("FLASH_ATTN"), row("CPU", "mine"), row("MINE")}) {
+  ASSERT_TRUE(registry->add(cpu_row("MINE")).ok());
+  for (const Row& taken : {cpu_row("FLASH_ATTN"), cpu_row("CPU", "mine"), cpu_row("MINE")}) {
     const Status status = registry->add(taken);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, ErrorCode::kAlreadyRegistered);
@@ -103,32 +89,32 @@ TEST(Add, TakenNamesSayHowToOverride) {
 TEST(Add, NamesAreIdentifiers) {
   Registry registry;
   for (const char* name : {"", "1X", "A-B", "A B", "A:B", "a.b", "\xc3\xa4"}) {
-    const Status status = registry.add(row(name));
+    const Status status = registry.add(cpu_row(name));
     ASSERT_FALSE(status.ok()) << name;
     EXPECT_EQ(status.error().code, ErrorCode::kInvalidName) << name;
   }
-  EXPECT_EQ(registry.add(row("A", "b c")).error().code, ErrorCode::kInvalidName);
+  EXPECT_EQ(registry.add(cpu_row("A", "b c")).error().code, ErrorCode::kInvalidName);
   EXPECT_THAT(registry.names(), ElementsAre("CUSTOM"));
 }
 
 TEST(Custom, MustBeRegisteredBeforeUse) {
   const auto registry = make_builtin_registry();
   EXPECT_EQ(choose(*registry, "CUSTOM").error->code, ErrorCode::kUnknownBackend);
-  ASSERT_TRUE(registry->add(row("CUSTOM")).ok());
+  ASSERT_TRUE(registry->add(cpu_row("CUSTOM")).ok());
   EXPECT_EQ(choose(*registry, "CUSTOM").backend, "CUSTOM");
   EXPECT_EQ(registry->names().size(), 8u);
-  EXPECT_FALSE(registry->add(row("CUSTOM")).ok());
+  EXPECT_FALSE(registry->add(cpu_row("CUSTOM")).ok());
 }
 
 TEST(Override, ReplacesAllRowsUntilCleared) {
   const auto registry = make_builtin_registry();
   EXPECT_FALSE(*registry->is_overridden("CPU"));
-  ASSERT_TRUE(registry->override_backend("CPU", row("ignored", "mine")).ok());
+  ASSERT_TRUE(registry->override_backend("CPU", cpu_row("ignored", "mine")).ok());
   EXPECT_TRUE(*registry->is_overridden("CPU"));
   EXPECT_EQ(registry->find("CPU")->size(), 1u);
   EXPECT_EQ(choose(*registry).full_name(), "CPU:mine");
   EXPECT_EQ(choose(*registry, "CPU:portable").error->code, ErrorCode::kUnknownBackend);
-  ASSERT_TRUE(registry->override_backend("CPU", row("CPU")).ok());
+  ASSERT_TRUE(registry->override_backend("CPU", cpu_row("CPU")).ok());
   EXPECT_EQ(choose(*registry).full_name(), "CPU");
   ASSERT_TRUE(registry->clear_override("CPU").ok());
   EXPECT_FALSE(*registry->is_overridden("CPU"));
@@ -138,7 +124,7 @@ TEST(Override, ReplacesAllRowsUntilCleared) {
 
 TEST(Override, OfCustomRegistersIt) {
   const auto registry = make_builtin_registry();
-  ASSERT_TRUE(registry->override_backend("CUSTOM", row("CUSTOM")).ok());
+  ASSERT_TRUE(registry->override_backend("CUSTOM", cpu_row("CUSTOM")).ok());
   EXPECT_EQ(choose(*registry, "CUSTOM").backend, "CUSTOM");
   ASSERT_TRUE(registry->clear_override("CUSTOM").ok());
   EXPECT_EQ(registry->find("CUSTOM").error().code, ErrorCode::kUnregistered);
@@ -147,7 +133,7 @@ TEST(Override, OfCustomRegistersIt) {
 TEST(Override, UnknownNames) {
   const auto registry = make_builtin_registry();
   for (const char* name : {"NOPE", "cpu", "CPU:avx2"}) {
-    EXPECT_EQ(registry->override_backend(name, row("X")).error().code, ErrorCode::kUnknownName);
+    EXPECT_EQ(registry->override_backend(name, cpu_row("X")).error().code, ErrorCode::kUnknownName);
     EXPECT_EQ(registry->clear_override(name).error().code, ErrorCode::kUnknownName);
     EXPECT_EQ(registry->is_overridden(name).error().code, ErrorCode::kUnknownName);
   }
@@ -165,13 +151,13 @@ TEST(Generation, ChangesWithEveryChangeAndIsOneOfAKind) {
   EXPECT_FALSE(changed());
   EXPECT_TRUE(registry->clear_override("CPU").ok());
   EXPECT_FALSE(changed());
-  EXPECT_TRUE(registry->add(row("MINE")).ok());
+  EXPECT_TRUE(registry->add(cpu_row("MINE")).ok());
   EXPECT_TRUE(changed());
-  EXPECT_TRUE(registry->override_backend("MINE", row("MINE")).ok());
+  EXPECT_TRUE(registry->override_backend("MINE", cpu_row("MINE")).ok());
   EXPECT_TRUE(changed());
   EXPECT_TRUE(registry->clear_override("MINE").ok());
   EXPECT_TRUE(changed());
-  EXPECT_FALSE(registry->add(row("MINE")).ok());
+  EXPECT_FALSE(registry->add(cpu_row("MINE")).ok());
   EXPECT_FALSE(changed());
 }
 
@@ -192,7 +178,7 @@ TEST(Cache, EveryPartOfTheKeyIsAKey) {
   EXPECT_FALSE(select(problem, any_cpu(), policy, *registry)->ok());
   policy.disabled = {"ZEN_CPU"};
   EXPECT_TRUE(select(problem, any_cpu(), policy, *registry)->ok());
-  ASSERT_TRUE(registry->override_backend("CPU", row("CPU", "mine")).ok());
+  ASSERT_TRUE(registry->override_backend("CPU", cpu_row("CPU", "mine")).ok());
   EXPECT_EQ(select(problem, any_cpu(), {}, *registry)->full_name(), "CPU:mine");
   ASSERT_TRUE(registry->clear_override("CPU").ok());
   EXPECT_EQ(*select(problem, any_cpu(), {}, *registry), *first);
@@ -203,7 +189,7 @@ TEST(Cache, AnotherRegistryIsAnotherKey) {
   for (int i = 0; i < 50; ++i) {
     // A new registry is likely to lie where the last one lay.
     Registry registry;
-    Row cpu = row("CPU", "v" + std::to_string(i));
+    Row cpu = cpu_row("CPU", "v" + std::to_string(i));
     ASSERT_TRUE(registry.add(cpu).ok());
     EXPECT_EQ(select(problem, any_cpu(), {}, registry)->variant, cpu.variant);
   }
@@ -218,7 +204,7 @@ TEST(Cache, ForgetsWithoutForgettingWhatIsRight) {
 
 TEST(Probe, CountsOnlyOnRealMachines) {
   Registry registry;
-  Row broken = row("MINE");
+  Row broken = cpu_row("MINE");
   broken.probe_library = [] { return std::string("libmine.so: no such file"); };
   ASSERT_TRUE(registry.add(broken).ok());
   EXPECT_TRUE(choose(registry, "MINE").ok());
@@ -236,7 +222,7 @@ TEST(SelectedRow, IsTheRowThatWasChosen) {
   const auto registry = make_builtin_registry();
   Selection selection = choose(*registry);
   EXPECT_EQ(selected_row(selection, *registry)->full_name(), "CPU:portable");
-  ASSERT_TRUE(registry->override_backend("CPU", row("CPU")).ok());
+  ASSERT_TRUE(registry->override_backend("CPU", cpu_row("CPU")).ok());
   EXPECT_EQ(selected_row(selection, *registry).error().code, ErrorCode::kUnregistered);
   selection = choose(*registry, "NOPE");
   EXPECT_EQ(selected_row(selection, *registry).error().code, ErrorCode::kUnknownBackend);
@@ -244,7 +230,7 @@ TEST(SelectedRow, IsTheRowThatWasChosen) {
 
 TEST(CompatMode, SeesAddedAndOverriddenRows) {
   const auto registry = make_builtin_registry();
-  ASSERT_TRUE(registry->add(row("MINE")).ok());
+  ASSERT_TRUE(registry->add(cpu_row("MINE")).ok());
   Policy policy;
   policy.backend = "MINE";
   policy.compat = Compat::kVllm;

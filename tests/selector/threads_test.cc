@@ -7,27 +7,13 @@
 #include <vector>
 
 #include "mla/selector.h"
+#include "registry/rows.h"
 
 namespace mla {
 namespace {
 
 constexpr int kReaders = 4;
 constexpr int kChanges = 300;
-
-Row mine(std::string backend, std::string variant) {
-  Row row;
-  row.backend = std::move(backend);
-  row.variant = std::move(variant);
-  row.needs.devices = {DeviceKind::kCpu};
-  row.needs.dtypes = {DType::kBFloat16};
-  return row;
-}
-
-Platform any_cpu() {
-  Platform platform;
-  platform.simulated = true;
-  return platform;
-}
 
 class Readers {
  public:
@@ -68,8 +54,8 @@ TEST(Threads, SelectionsWhileRowsChange) {
     wrong += !registry->find("FLASH_ATTN").ok();
   });
   for (int i = 0; i < kChanges; ++i) {
-    EXPECT_TRUE(registry->add(mine("ADDED" + std::to_string(i), "")).ok());
-    EXPECT_TRUE(registry->override_backend("CPU", mine("CPU", "mine")).ok());
+    EXPECT_TRUE(registry->add(cpu_row("ADDED" + std::to_string(i), "")).ok());
+    EXPECT_TRUE(registry->override_backend("CPU", cpu_row("CPU", "mine")).ok());
     EXPECT_TRUE(registry->clear_override("CPU").ok());
   }
   readers.finish();
@@ -88,7 +74,7 @@ TEST(Threads, AnOverrideIsSeenAtOnceByTheThreadThatMadeIt) {
       const Problem problem{DType::kBFloat16, {128, 64, 128}, {}, {}};
       for (int j = 0; j < kChanges; ++j) {
         const std::string variant = "v" + std::to_string(j);
-        if (!registry->override_backend("CPU", mine("CPU", variant)).ok()) ++wrong;
+        if (!registry->override_backend("CPU", cpu_row("CPU", variant)).ok()) ++wrong;
         if (select(problem, any_cpu(), {}, *registry)->variant != variant) ++wrong;
       }
     });
