@@ -29,6 +29,7 @@ clang-format clang-format
 clang-tidy clang-tidy
 g++-aarch64-linux-gnu aarch64-linux-gnu-g++
 qemu-user qemu-aarch64
+valgrind valgrind
 python3-venv -
 python3-dev -
 "
