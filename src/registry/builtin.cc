@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "attention/cpu/row.h"
+#include "mla/platform.h"
 #include "mla/registry.h"
 
 namespace mla {
@@ -45,6 +46,18 @@ Row gpu_row(std::string backend, std::string description, Requirements needs) {
   return row;
 }
 
+// The rows of selection are one for all arm64 CPUs: which of its kernels run is up to the CPU.
+std::shared_ptr<const attention::Implementation> kernels_of(std::string_view variant) {
+  auto kernels = attention::cpu::make_implementation(variant);
+  if (variant == "neon" && kernels != nullptr) {
+    const IsaSet& has = this_machine().cpu.isa;
+    if (std::ranges::find(has, "bf16") != has.end()) {
+      return attention::cpu::make_implementation("neon_bf16");
+    }
+  }
+  return kernels;
+}
+
 Row cpu_row(std::string_view backend, std::string_view variant, std::string_view description,
             IsaSet isa) {
   Row row;
@@ -54,7 +67,7 @@ Row cpu_row(std::string_view backend, std::string_view variant, std::string_view
   row.needs.devices = {DeviceKind::kCpu};
   row.needs.isa = std::move(isa);
   row.needs.dtypes = floats();
-  row.implementation = attention::cpu::make_implementation(variant);
+  row.implementation = kernels_of(variant);
   if (row.implementation == nullptr) {
     row.probe_library = [name = row.full_name()] {
       return fmt::format("this build has no kernels for {}", name);
@@ -130,7 +143,7 @@ std::vector<Row> make_rows() {
                     avx512_bf16()),
       plain_cpu_row("avx512", "AVX-512 (Skylake-SP, Zen 4 on)", avx512()),
       plain_cpu_row("avx2", "AVX2 and FMA (Haswell, Zen on)", avx2()),
-      plain_cpu_row("neon", "Arm NEON (any arm64)", {"neon"}),
+      plain_cpu_row("neon", "Arm NEON, BFDOT for bfloat16 where it is there (any arm64)", {"neon"}),
       plain_cpu_row("portable", "plain C++, any CPU", {}),
       zen_row("avx512_bf16", "the kernels of CPU:avx512_bf16, on AMD Zen 4 on", avx512_bf16()),
       zen_row("avx2", "the kernels of CPU:avx2, on AMD Zen 2 on", avx2())};

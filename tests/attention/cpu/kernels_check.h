@@ -338,6 +338,7 @@ inline bool runs_here(const std::string& table) {
   if (table.starts_with("avx512") || table == "amx")
     needs.insert(needs.end(), {"avx512f", "avx512bw", "avx512dq", "avx512vl"});
   if (table == "avx512_bf16" || table == "amx") needs.push_back("avx512_bf16");
+  if (table == "neon_bf16") needs = {"neon", "bf16"};
   if (table == "amx") needs.insert(needs.end(), {"amx_tile", "amx_bf16"});
   const IsaSet& has = this_machine().cpu.isa;
   for (const std::string& feature : needs) {

@@ -18,7 +18,7 @@ struct Candidate {
 std::vector<Candidate> candidates() {
   std::vector<Candidate> found = {{"emulated16", &kEmulated16, false},
                                   {"emulated_pairs", &kEmulatedPairs, true}};
-  for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "amx", "neon"}) {
+  for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16"}) {
     const Kernels* const table = find_kernels(name);
     if (table == nullptr || !runs_here(name)) continue;
     found.push_back(

@@ -9,6 +9,7 @@ constexpr const Kernels* kTables[] = {
 #if defined(__x86_64__)
     &kAmxKernels,      &kAvx512Bf16Kernels, &kAvx512Kernels, &kAvx2Kernels,
 #elif defined(__aarch64__)
+    &kNeonBf16Kernels,
     &kNeonKernels,
 #endif
     &kPortableKernels,

@@ -10,6 +10,7 @@ namespace mla::attention::cpu {
 
 extern const Kernels kPortableKernels;
 extern const Kernels kNeonKernels;
+extern const Kernels kNeonBf16Kernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;
