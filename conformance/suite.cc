@@ -46,6 +46,7 @@ constexpr Entry kEntries[] = {
     {{"equal_scores", "all scores of a row equal"}, check_equal_scores},
     {{"dominant_key", "one key far above the others"}, check_dominant_key},
     {{"scales", "zero, negative, tiny and large softmax scales"}, check_scales},
+    {{"wide_heads", "large scores that are sums over a thousand dims and more"}, check_wide_heads},
     {{"rounding_model", "RMS error at most 1.5x that of rounding P to the input type"},
      check_rounding_model},
     {{"merge_chunks", "two halves of the keys merged are the whole"}, check_merge_chunks},

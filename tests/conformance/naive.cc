@@ -97,8 +97,13 @@ class NaiveRun {
 
   float score(const std::vector<float>& q, std::int64_t j) const {
     const float* k = k_.data() + j * a_.qk_head_dim;
-    float dot = 0;
-    for (std::size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d];
+    double exact = 0;
+    float plain = 0;
+    for (std::size_t d = 0; d < q.size(); ++d) {
+      exact += static_cast<double>(q[d]) * static_cast<double>(k[d]);
+      plain += q[d] * k[d];
+    }
+    const float dot = fault_ == Fault::kFloatSums ? plain : static_cast<float>(exact);
     return dot * (fault_ == Fault::kAbsScale ? std::fabs(a_.scale) : a_.scale);
   }
 

@@ -32,6 +32,7 @@ enum class Fault {
   kBf16P,              // p in bfloat16 whatever the input
   kNoMax,              // exp without subtracting the maximum
   kAbsScale,           // a negative scale loses its sign
+  kFloatSums,          // scores as plain sums in float32, however many dims
   kRoundsTwice,        // float32 out goes through the input type
   kRefusesOddDims,     // kUnsupported for what the row claims to take
 };

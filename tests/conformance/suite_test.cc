@@ -80,6 +80,7 @@ const Mutation kMutations[] = {
     {"Bf16PForFloat32", Fault::kBf16P, {"ragged", "random"}, "bad_arguments", DType::kFloat32},
     {"Bf16P", Fault::kBf16P, {}, "rounding_model"},
     {"NoMax", Fault::kNoMax, {"large_scores"}, "ragged"},
+    {"FloatSums", Fault::kFloatSums, {"wide_heads"}, "ragged", DType::kFloat32},
     {"AbsScale", Fault::kAbsScale, {"scales"}, "ragged"},
     {"RoundsTwice", Fault::kRoundsTwice, {"rounding_model"}, "ragged"},
     {"RefusesOddDims", Fault::kRefusesOddDims, {"dims", "random"}, "ragged"},

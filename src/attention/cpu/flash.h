@@ -100,7 +100,42 @@ struct Flash {
         if (key >= keys_seen(step, strip.first + r + rows)) continue;
         product.a = q + r * layout.dq;
         product.c = strip.s + r * layout.s_stride() + key;
+        if constexpr (Isa::kPack == 1) {
+          if (layout.exact_scores) {
+            multiply_in_pieces(rows, product);
+            continue;
+          }
+        }
         Isa::template multiply<false>(rows, product);
+      }
+    }
+  }
+
+  // A tile as the sum of products over kPiece dims, with what each addition loses added up aside
+  // (Knuth's two-sum) and put back at the end. The error is that of a piece, not of the whole.
+  static void multiply_in_pieces(Index rows, const Product<Element>& whole) {
+    constexpr Index kPiece = 32;
+    alignas(64) float tile[Isa::kMr * Isa::kNr];
+    alignas(64) float lost[Isa::kMr * Isa::kNr];
+    Product<Element> piece = whole;
+    for (Index k = 0; k < whole.steps; k += kPiece) {
+      piece.a = whole.a + k;
+      piece.b = whole.b + k * Isa::kNr;
+      piece.steps = smaller(kPiece, whole.steps - k);
+      piece.c = tile;
+      piece.c_stride = Isa::kNr;
+      Isa::template multiply<false>(rows, piece);
+      const bool first = k == 0, last = k + kPiece >= whole.steps;
+      for (Index at = 0; at < rows * Isa::kNr; at += kLanes) {
+        float* const to = whole.c + at / Isa::kNr * whole.c_stride + at % Isa::kNr;
+        const Vec a = first ? Isa::set(0) : Isa::load(to);
+        const Vec b = Isa::load(tile + at);
+        const Vec sum = Isa::add(a, b);
+        const Vec of_b = Isa::sub(sum, a);
+        const Vec error = Isa::add(Isa::sub(a, Isa::sub(sum, of_b)), Isa::sub(b, of_b));
+        const Vec errors = first ? error : Isa::add(Isa::load(lost + at), error);
+        Isa::store(to, last ? Isa::add(sum, errors) : sum);
+        Isa::store(lost + at, errors);
       }
     }
   }

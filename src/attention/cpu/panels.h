@@ -84,6 +84,7 @@ struct Layout {
     const Index key_bytes = (dq + dv) * Index{sizeof(Element)};
     const Index keys = Isa::kPanelBytes / key_bytes / Isa::kNr * Isa::kNr;
     block_k = larger(Isa::kNr, smaller(keys, Isa::kMaxBlockK));
+    exact_scores = shape.dtype == DType::kFloat32 && dq > 256;
   }
   Index s_stride() const { return block_k + 16; }  // rows not a multiple of 4 KiB apart
   const Element* keys(const void* panel) const { return static_cast<const Element*>(panel); }
@@ -101,6 +102,9 @@ struct Layout {
   Index block_k;
   Index dq;
   Index dv;
+  // A sum of products of floats over so many dims errs by more than the contract allows where
+  // scores are large: flash.h sums it in short pieces.
+  bool exact_scores;
 };
 
 // Rows of the caller lie pages apart, where no hardware prefetcher follows: each loop over rows
