@@ -1,8 +1,8 @@
-// The peak probe of a row: what its own multiply-add units reach, measured by its own table.
+// The peak probe of a row: what the multiply-add units reach that a dtype runs on.
 #include <cmath>
 #include <string>
 
-#include "attention/cpu/kernels.h"
+#include "attention/cpu/isa/isa.h"
 #include "mla/attention.h"
 
 namespace mla::attention {
@@ -17,7 +17,9 @@ Result<double> probe_peak(const Implementation& implementation, DType dtype, dou
     return Error{ErrorCode::kUnsupported, "implementation",
                  "this implementation has no peak probe of its own"};
   }
-  return kernels->probe_peak(dtype, milliseconds);
+  // A table may leave a dtype to another one's units; head dims do not matter for that.
+  const cpu::Kernels& units = cpu::kernels_for(*kernels, {dtype, 64, 64});
+  return units.probe_peak(dtype, milliseconds);
 }
 
 }  // namespace mla::attention

@@ -153,7 +153,7 @@ struct Kernels {
                    void* memory) = nullptr;
 
   // Multiply-adds per second that this instruction set's own multiply-add units reach on the
-  // calling thread for this dtype, times two, in GFLOP/s, measured over about `milliseconds`.
+  // calling thread for a dtype that supports() takes, times two, in GFLOP/s, measured over about `milliseconds`.
   double (*probe_peak)(DType dtype, double milliseconds);
 };
 
