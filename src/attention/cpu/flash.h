@@ -97,12 +97,19 @@ struct Flash {
       product.b = k + key * layout.dq;
       for (Index r = 0; r < strip.rows; r += Isa::kMr) {
         const Index rows = smaller(Isa::kMr, strip.rows - r);
-        if (key >= keys_seen(step, strip.first + r + rows)) continue;
+        const Index columns = keys_seen(step, strip.first + r + rows) - key;
+        if (columns <= 0) continue;
         product.a = q + r * layout.dq;
         product.c = strip.s + r * layout.s_stride() + key;
         if constexpr (Isa::kPack == 1) {
           if (layout.exact_scores) {
             multiply_in_pieces(rows, product);
+            continue;
+          }
+        }
+        if constexpr (requires { Isa::multiply_half(product); }) {
+          if (columns <= Isa::kNr / 2 && rows == Isa::kMr) {
+            Isa::multiply_half(product);
             continue;
           }
         }

@@ -109,6 +109,27 @@ struct Avx512Vector {
     }
   }
 
+  // The first half of a tile's columns, kMr rows: what the diagonal leaves of a group of keys.
+  template <class Element>
+  static void multiply_half(const Product<Element>& product) {
+    constexpr int kRows = 12;
+    constexpr Index kStep = 32 * Isa::kPack;
+    Vec c[kRows];
+    for (int r = 0; r < kRows; ++r) c[r] = _mm512_setzero_ps();
+    const Element* a = product.a;
+    const Element* b = product.b;
+    for (Index k = 0; k < product.steps; ++k, a += Isa::kPack, b += kStep) {
+      const __m512i columns = _mm512_loadu_si512(b);
+      __builtin_prefetch(b + 8 * kStep);
+      for (int r = 0; r < kRows; ++r) {
+        std::int32_t word;
+        memcpy(&word, a + r * product.a_stride, sizeof(word));
+        c[r] = Isa::multiply_add(_mm512_set1_epi32(word), columns, c[r]);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) _mm512_storeu_ps(product.c + r * product.c_stride, c[r]);
+  }
+
   template <bool kAdd, int kRows, class Element>
   static void multiply_rows(const Product<Element>& product) {
     constexpr Index kStep = 32 * Isa::kPack;
