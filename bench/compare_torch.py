@@ -37,7 +37,7 @@ def arguments():
     return parser.parse_args()
 
 
-def load(options):
+def load(options, script="compare_torch.py"):
     """torch and libmla, or an exit that says what is missing."""
     variant = (options.backend or "").partition(":")[2]
     os.environ.update(TORCH_LEVEL.get(variant, {}))
@@ -49,7 +49,7 @@ def load(options):
         except ImportError as error:
             missing.append(f"{name} ({error}); {hint}")
     if missing:
-        sys.exit("compare_torch.py: missing " + "; ".join(missing))
+        sys.exit(f"{script}: missing " + "; ".join(missing))
     return modules
 
 

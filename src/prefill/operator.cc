@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cmath>
 
-#include "attention/cpu/isa/isa.h"
+#include "attention/cpu/kernels.h"
 #include "mla/prefill.h"
 #include "prefill/limits.h"
 #include "prefill/plan.h"

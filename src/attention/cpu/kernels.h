@@ -91,6 +91,32 @@ struct FewStep {
   std::int64_t rows = 0;                // 1..few_rows
 };
 
+// What the prefill operator's cost model multiplies: nanoseconds of one thread, measured with
+// `mla bench prefill` (docs/prefill.md). Only their ratios decide, so a table serves other machines
+// that have its instructions.
+struct Rates {
+  double attend = 0;       // a multiply-add of q k^T or p v over packed panels
+  double project = 0;      // a multiply-add of project()
+  double latent_key = 0;   // pack_latents(), a key
+  double fold = 0;         // a multiply-add of attention in latent space
+  double fold_key = 0;     // pack_panel() of a latent key
+  double few = 0;          // a multiply-add of step_few()
+  double few_key = 0;      // a key of step_few(), whatever the rows
+  double product = 0;      // a multiply-add of multiply()
+  double row_granule = 0;  // rows that a step computes at once
+};
+
+// Of a table that nothing was measured of: the ratios of avx2.
+inline constexpr Rates kUnmeasuredRates = {.attend = 1.0,
+                                           .project = 1.0,
+                                           .latent_key = 5700,
+                                           .fold = 1.0,
+                                           .fold_key = 11000,
+                                           .few = 1.0,
+                                           .few_key = 8200,
+                                           .product = 1.1,
+                                           .row_granule = 6};
+
 // Registers of a thread that a table takes over and gives back as found: the tile configuration
 // and the tiles of matrix units.
 struct alignas(64) ThreadState {
@@ -152,9 +178,19 @@ struct Kernels {
   void (*step_few)(const Shape& shape, float scale, const FewStep& step, void* state,
                    void* memory) = nullptr;
 
+  Rates rates = kUnmeasuredRates;
+
   // Multiply-adds per second that this instruction set's own multiply-add units reach on the
   // calling thread for a dtype that supports() takes, times two, in GFLOP/s, measured over about `milliseconds`.
   double (*probe_peak)(DType dtype, double milliseconds);
 };
+
+// The table itself where it supports the shape, else the next simpler one that does: what it needs
+// of the machine is a part of what the table needs.
+const Kernels& kernels_for(const Kernels& table, const Shape& shape);
+
+// The same for what the absorbed form needs beside attention and not every table has: products and
+// steps over few rows.
+const Kernels& product_kernels_for(const Kernels& table);
 
 }  // namespace mla::attention::cpu

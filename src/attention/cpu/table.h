@@ -118,6 +118,7 @@ struct Table {
     table.pack_few = Few<Isa>::pack;
     table.step_few = Few<Isa>::step;
     table.probe_peak = Isa::probe_peak;
+    table.rates = Isa::kRates;
     return table;
   }
 };

@@ -20,12 +20,4 @@ extern const Kernels kAmxKernels;
 // asked.
 const Kernels* find_kernels(std::string_view name);
 
-// The table itself where it supports the shape, else the next simpler one that does: what it needs
-// of the machine is a part of what the table needs.
-const Kernels& kernels_for(const Kernels& table, const Shape& shape);
-
-// The same for what the absorbed form needs beside attention and not every table has: products and
-// steps over few rows.
-const Kernels& product_kernels_for(const Kernels& table);
-
 }  // namespace mla::attention::cpu

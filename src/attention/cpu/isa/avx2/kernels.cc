@@ -158,6 +158,16 @@ struct Avx2 {
     const Vec low = add(add(add(c0, c1), add(c2, c3)), add(c4, c5));
     return sum(add(low, add(add(add(c6, c7), add(c8, c9)), add(c10, c11))));
   }
+  // Of an Emerald Rapids Xeon.
+  static constexpr Rates kRates = {.attend = 0.0263,
+                                   .project = 0.0250,
+                                   .latent_key = 150,
+                                   .fold = 0.0257,
+                                   .fold_key = 290,
+                                   .few = 0.0258,
+                                   .few_key = 215,
+                                   .product = 0.030,
+                                   .row_granule = 6};
   static double probe_peak(DType, double milliseconds) {
     return probe_chains(chains, 2.0 * 12 * kLanes, milliseconds);
   }

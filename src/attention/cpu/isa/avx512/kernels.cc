@@ -46,6 +46,16 @@ struct Avx512 : Avx512Vector<Avx512> {
           "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
     return 0;
   }
+  // Of an Emerald Rapids Xeon.
+  static constexpr Rates kRates = {.attend = 0.0149,
+                                   .project = 0.0149,
+                                   .latent_key = 150,
+                                   .fold = 0.0153,
+                                   .fold_key = 290,
+                                   .few = 0.0172,
+                                   .few_key = 180,
+                                   .product = 0.017,
+                                   .row_granule = 12};
   static double probe_peak(DType, double milliseconds) {
     return probe_chains(chains, 2.0 * 24 * kLanes, milliseconds);
   }

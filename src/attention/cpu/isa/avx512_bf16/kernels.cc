@@ -50,6 +50,17 @@ struct Avx512Bf16 : Avx512Vector<Avx512Bf16> {
           "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
     return 0;
   }
+  // Of an Emerald Rapids Xeon, where VDPBF16PS runs at half the rate of FMA.
+  static constexpr Rates kRates = {.attend = 0.0300,
+                                   .project = 0.0300,
+                                   .latent_key = 150,
+                                   .fold = 0.0300,
+                                   .fold_key = 200,
+                                   .few = 0.0172,
+                                   .few_key = 130,
+                                   .product = 0.017,
+                                   .row_granule = 12};
+
   static double probe_peak(DType, double milliseconds) {
     return probe_chains(chains, 2.0 * 24 * kLanes * 2, milliseconds);
   }

@@ -42,6 +42,8 @@ struct NeonBf16 : NeonVector<NeonBf16> {
           "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24");
     return 0;
   }
+  static constexpr Rates kRates = kUnmeasuredRates;
+
   static double probe_peak(DType, double milliseconds) {
     return probe_chains(chains, 2.0 * 24 * kLanes * 2, milliseconds);
   }

@@ -162,6 +162,8 @@ struct Lanes {
     for (int i = 0; i < kChains; ++i) total += sum(c[i]);
     return total;
   }
+  static constexpr Rates kRates = kUnmeasuredRates;
+
   static double probe_peak(DType, double milliseconds) {
     return probe_chains(chains, 2.0 * 8 * N, milliseconds);
   }
