@@ -99,9 +99,6 @@ struct Emulated {
   static Vec fma(const Vec& a, const Vec& b, const Vec& c) {
     return each([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
   }
-  static Vec fmsub(const Vec& a, const Vec& b, const Vec& c) {
-    return each([&](int i) { return std::fma(a.lane[i], b.lane[i], -c.lane[i]); });
-  }
   // b where either is NaN.
   static Vec max(const Vec& a, const Vec& b) {
     return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
@@ -147,10 +144,13 @@ struct Emulated {
   static void store_bf16(std::byte* to, const Vec& low, const Vec& high) {
     for (int i = 0; i < 32; ++i) put(to, i, narrow(i < 16 ? low.lane[i] : high.lane[i - 16]));
   }
-  // The first n <= 16 elements.
-  static void store_bf16_some(void* to, const Vec& x, std::int64_t n) {
-    for (int i = 0; i < n; ++i) put(static_cast<std::byte*>(to), i, narrow(x.lane[i]));
+  // The first n <= 32 elements of the same.
+  static void store_bf16_some(void* to, const Vec& low, const Vec& high, std::int64_t n) {
+    for (int i = 0; i < n; ++i) {
+      put(static_cast<std::byte*>(to), i, narrow(i < 16 ? low.lane[i] : high.lane[i - 16]));
+    }
   }
+  // The first n <= 16 elements.
   static void store_some(void* to, const Vec& x, std::int64_t n) {
     std::memcpy(to, x.lane, static_cast<std::size_t>(n) * sizeof(float));
   }

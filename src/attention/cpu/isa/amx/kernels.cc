@@ -78,7 +78,6 @@ struct Amx {
   static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
   static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-  static Vec fmsub(Vec a, Vec b, Vec c) { return _mm512_fmsub_ps(a, b, c); }
   static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
   static Vec select(std::uint32_t bits, Vec set, Vec clear) {
     return _mm512_mask_blend_ps(static_cast<__mmask16>(bits), clear, set);
@@ -102,8 +101,8 @@ struct Amx {
   static void store_bf16(std::byte* to, Vec low, Vec high) {
     _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }
-  static void store_bf16_some(void* to, Vec x, std::int64_t n) {
-    _mm256_mask_storeu_epi16(to, lanes(n), (__m256i)_mm512_cvtneps_pbh(x));
+  static void store_bf16_some(void* to, Vec low, Vec high, std::int64_t n) {
+    _mm512_mask_storeu_epi16(to, lanes(n), (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }
   static void store_some(void* to, Vec x, std::int64_t n) {
     _mm512_mask_storeu_ps(to, static_cast<__mmask16>(lanes(n)), x);

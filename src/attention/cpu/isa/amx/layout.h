@@ -6,7 +6,8 @@
 //   queries  [group of 32 rows][Dq/32] cells of A: 2 x (16 rows x 32 dims), rows as they are
 //   keys     [32 keys][Dq/32] cells of B: 2 x (16 dim pairs x 16 keys x 2)
 //   values   [Dv/32][panel keys/32] cells of B: 2 x (16 key pairs x 16 dims x 2)
-//   state    [group] { o: [Dv/32][2 x 16 dims][32 rows][16] float32, l: 2 x [32][16], m: [32], turn
+//   state    [group] { o: [Dv/32][2 x 16 dims][32 rows][16] float32, l: 2 x [32][16], base: [32],
+//   turn
 //   }
 #pragma once
 
@@ -33,7 +34,7 @@ inline constexpr std::int64_t kStripeSpans = kStripe / kSpan;
 // The sums of a group beside o.
 struct GroupStats {
   float l[2][kGroupRows][16];  // partial row sums, 16 lanes; two, so that a span can be redone
-  float m[kGroupRows];         // what scores are taken relative to, in log2; -inf: nothing seen
+  float base[kGroupRows];      // what is added to scores, in log2; +inf: nothing seen
   std::int64_t turn;           // which of l is current
   std::int64_t unused[7];      // keeps the next group on a cache line
 };

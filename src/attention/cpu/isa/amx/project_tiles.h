@@ -24,11 +24,15 @@ struct PairRows {
   std::int64_t row = 32;  // of 2 columns of 16 pairs
 
   std::int64_t left() const { return 32 - row; }
-  [[gnu::always_inline]] void run(std::int64_t count) {
-    for (; count > 0 && row < 32; --count, ++row) {
-      const std::byte* from = c + row * 128;
-      Isa::store_pairs(cell + row * 64, Isa::load(from), Isa::load(from + 64));
-    }
+  template <int kSlot>
+  [[gnu::always_inline]] void run() {
+    one(row + 2 * kSlot);
+    one(row + 2 * kSlot + 1);
+  }
+  void advance(std::int64_t slots) { row += 2 * slots; }
+  [[gnu::always_inline]] void one(std::int64_t r) {
+    const std::byte* from = c + r * 128;
+    Isa::store_pairs(cell + r * 64, Isa::load(from), Isa::load(from + 64));
   }
 };
 
@@ -102,7 +106,7 @@ class Projection {
       }
     }
     product_.flush();
-    rows_.run(rows_.left());
+    for (; rows_.left() > 0; rows_.advance(1)) rows_.template run<0>();
     add_rope(latents + 2 * geometry_.panel_spans * l_bytes, spans, panel);
   }
 

@@ -36,6 +36,7 @@ struct TileKernels {
       std::byte* row = to + r / kGroupRows * geometry.group_query_bytes() +
                        r % kGroupRows / kTileRows * kTileBytes + r % kTileRows * 64;
       const auto* from = r < count ? static_cast<const std::byte*>(rows[r]) : nullptr;
+      if (r + kRowsAhead < count) prefetch(rows[r + kRowsAhead], shape.qk_head_dim * 2);
       for (std::int64_t i = 0; i < geometry.qk_cells; ++i) {
         const std::int64_t n = from ? at_most(shape.qk_head_dim - i * kTileDepth, kTileDepth) : 0;
         Isa::pack_row(row + i * kCellBytes, n > 0 ? from + i * kTileDepth * 2 : nullptr, n);
@@ -51,17 +52,22 @@ struct TileKernels {
     bool finite = true;
     for (std::int64_t j = 0; j * kSpan < count; ++j) {
       const std::int64_t first = j * kSpan;
+      const std::int64_t next = first + kSpan;
+      const std::int64_t ahead = at_most(count - next, kSpan);
       for (std::int64_t half = 0; half < 2; ++half) {
         const std::int64_t key = first + half * kTileRows;
         const std::int64_t n = at_most(count - key, kTileRows);
         for (std::int64_t i = 0; i < geometry.qk_cells; ++i) {
           std::byte* tile = keys + (j * geometry.qk_cells + i) * kCellBytes + half * kTileBytes;
+          prefetch(k_rows + next + half * kTileRows, at_most(ahead - half * kTileRows, kTileRows),
+                   i * 64);
           Isa::pack_columns(tile, k_rows + key, n, i * kTileDepth,
                             at_most(shape.qk_head_dim - i * kTileDepth, kTileDepth));
         }
       }
       for (std::int64_t d = 0; d < geometry.v_cells; ++d) {
         std::byte* cell = values + (d * geometry.panel_spans + j) * kCellBytes;
+        prefetch(v_rows + next, ahead, d * 64);
         finite &= Isa::pack_pairs(cell, v_rows + first, at_most(count - first, kSpan), d * 32,
                                   at_most(shape.v_head_dim - d * 32, 32));
       }
@@ -75,7 +81,7 @@ struct TileKernels {
     for (std::int64_t r = 0; r < rows; r += kGroupRows) {
       std::memset(group, 0, static_cast<std::size_t>(geometry.group_state_bytes()));
       auto* stats = reinterpret_cast<GroupStats*>(group + geometry.group_o_bytes());
-      for (float& m : stats->m) m = -std::numeric_limits<float>::infinity();
+      for (float& base : stats->base) base = kInfinity;
       group += geometry.group_state_bytes();
     }
   }
@@ -100,6 +106,7 @@ struct TileKernels {
   static void finish(const Shape& shape, std::int64_t rows, const void* state, DType out_dtype,
                      void* const* out_rows, float* const* lse_rows) {
     const Geometry geometry(shape);
+    const std::int64_t out_bytes = shape.v_head_dim * (out_dtype == DType::kFloat32 ? 4 : 2);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::byte* group =
           static_cast<const std::byte*>(state) + r / kGroupRows * geometry.group_state_bytes();
@@ -109,21 +116,13 @@ struct TileKernels {
           Isa::load(reinterpret_cast<const std::byte*>(stats->l[stats->turn][row])));
       // A row that has seen nothing: o is 0 and stays it.
       const float factor = l == 0.0f ? 0.0f : 1.0f / l;
-      for (std::int64_t d = 0; d * 16 < shape.v_head_dim; ++d) {
-        const auto x = Isa::mul(Isa::load(group + d * kCellBytes + row * 64), Isa::set1(factor));
-        const std::int64_t n = at_most(shape.v_head_dim - d * 16, 16);
-        auto* out = static_cast<std::byte*>(out_rows[r]);
-        if (out_dtype == DType::kFloat32) {
-          Isa::store_some(out + d * 64, x, n);
-        } else {
-          Isa::store_bf16_some(out + d * 32, x, n);
-        }
-      }
+      if (r + kRowsAhead < rows) prefetch(out_rows[r + kRowsAhead], out_bytes);
+      write_row(group + row * 64, Isa::set1(factor), shape.v_head_dim, out_dtype, out_rows[r]);
       if (lse_rows && lse_rows[r]) {
         *lse_rows[r] = l == 0.0f
                            ? -std::numeric_limits<float>::infinity()
-                           : static_cast<float>(static_cast<double>(stats->m[row]) * kLn2Exact +
-                                                ::log(static_cast<double>(l)));
+                           : static_cast<float>(::log(static_cast<double>(l)) - kLogWeightScale -
+                                                static_cast<double>(stats->base[row]) * kLn2Exact);
       }
     }
   }
@@ -171,7 +170,38 @@ struct TileKernels {
   }
 
  private:
+  // A row of o, its tiles kCellBytes apart.
+  static void write_row(const std::byte* o, typename Isa::Vec factor, std::int64_t n, DType dtype,
+                        void* to) {
+    auto* out = static_cast<std::byte*>(to);
+    for (std::int64_t d = 0; d < n; d += 32, o += 2 * kCellBytes) {
+      const auto x0 = Isa::mul(Isa::load(o), factor);
+      const auto x1 = Isa::mul(Isa::load(o + kCellBytes), factor);
+      if (dtype == DType::kFloat32) {
+        Isa::store_some(out + d * 4, x0, at_most(n - d, 16));
+        Isa::store_some(out + d * 4 + 64, x1, at_most(n - d - 16, 16));
+      } else {
+        Isa::store_bf16_some(out + d * 2, x0, x1, at_most(n - d, 32));
+      }
+    }
+  }
+
   static constexpr double kLn2Exact = 0.69314718055994530942;
+
+  // The caller's rows lie a token apart, often each on a page of its own: without a hint a core
+  // waits for nearly every one.
+  static constexpr std::int64_t kRowsAhead = 16;
+
+  static void prefetch(const void* const* rows, std::int64_t count, std::int64_t byte) {
+    for (std::int64_t r = 0; r < count; ++r) {
+      __builtin_prefetch(static_cast<const std::byte*>(rows[r]) + byte, 0, 2);
+    }
+  }
+  static void prefetch(const void* row, std::int64_t bytes) {
+    for (std::int64_t i = 0; i < bytes; i += 64) {
+      __builtin_prefetch(static_cast<const std::byte*>(row) + i);
+    }
+  }
 
   static std::int64_t at_most(std::int64_t n, std::int64_t limit) {
     return n < 0 ? 0 : n < limit ? n : limit;

@@ -19,8 +19,8 @@ class TileProduct {
   explicit TileProduct(std::byte* spill) : spill_(spill), pending_(spill) {}
 
   // C = A B, or C += A B. C is two columns of two tiles each; it reaches memory when the next
-  // product has started, or with flush(). The filler is run to its end, and not before the tiles of
-  // the product before are stored.
+  // product has started, or with flush(). The filler is run to its end, four slots a step and not
+  // before the tiles of the product before are stored; its slots are a multiple of four.
   template <bool kAccumulate, class Filler>
   [[gnu::always_inline]] void multiply(const std::byte* a, const std::byte* b, std::int64_t steps,
                                        std::byte* c, Filler& whole_filler) {
@@ -38,25 +38,17 @@ class TileProduct {
     start<kAccumulate, 3>(c);
     tiles_.template multiply<3, 5, 7>();
     pending_ = c;
-    const std::int64_t slots = 4 * (steps - 1);
-    const std::int64_t quota = slots > 0 ? (filler.left() + slots - 1) / slots : 0;
     for (std::int64_t i = 1; i < steps; ++i) {
       a += kCellBytes;
       b += kCellBytes;
-      tiles_.template load<4>(a);
-      tiles_.template load_once<6>(b);
-      tiles_.template multiply<0, 4, 6>();
-      filler.run(quota);
-      tiles_.template load_once<7>(b + kTileBytes);
-      tiles_.template multiply<2, 4, 7>();
-      filler.run(quota);
-      tiles_.template load<5>(a + kTileBytes);
-      tiles_.template multiply<1, 5, 6>();
-      filler.run(quota);
-      tiles_.template multiply<3, 5, 7>();
-      filler.run(quota);
+      if (filler.left() > 0) {
+        step<true>(a, b, filler);
+        filler.advance(4);
+      } else {
+        step<false>(a, b, filler);
+      }
     }
-    filler.run(filler.left());
+    for (; filler.left() > 0; filler.advance(1)) filler.template run<0>();
     whole_filler = filler;
   }
 
@@ -70,6 +62,22 @@ class TileProduct {
   }
 
  private:
+  template <bool kFill, class Filler>
+  [[gnu::always_inline]] void step(const std::byte* a, const std::byte* b, Filler& filler) {
+    tiles_.template load<4>(a);
+    tiles_.template load_once<6>(b);
+    tiles_.template multiply<0, 4, 6>();
+    if constexpr (kFill) filler.template run<0>();
+    tiles_.template load_once<7>(b + kTileBytes);
+    tiles_.template multiply<2, 4, 7>();
+    if constexpr (kFill) filler.template run<1>();
+    tiles_.template load<5>(a + kTileBytes);
+    tiles_.template multiply<1, 5, 6>();
+    if constexpr (kFill) filler.template run<2>();
+    tiles_.template multiply<3, 5, 7>();
+    if constexpr (kFill) filler.template run<3>();
+  }
+
   template <bool kAccumulate, int kTile>
   [[gnu::always_inline]] void start(const std::byte* c) {
     tiles_.template store<kTile>(pending_ + kTile * kTileBytes);
