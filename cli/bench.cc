@@ -1,7 +1,10 @@
 // `mla bench`: the rows of this machine on the shapes of docs/performance.md, each figure a share
 // of the row's own peak probe.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "bench/comparison.h"
 #include "bench/ragged_case.h"
 #include "bench/suite.h"
 #include "command.h"
@@ -166,7 +169,21 @@ Json json_of(const Entry& entry) {
   return json;
 }
 
+std::vector<bench::SpeedRatio> comparisons(const Plan& plan) {
+  std::vector<bench::TimedFigure> figures;
+  for (const Entry& entry : plan.entries) {
+    if (entry.figure.speed.samples == 0) continue;
+    figures.push_back(
+        {entry.row, entry.config.shape.name, entry.config.threads, entry.figure.speed});
+  }
+  return bench::compare(figures);
+}
+
 Json json_of(const Plan& plan, const Flags& flags) {
+  Json compared = Json::array();
+  for (const bench::SpeedRatio& one : comparisons(plan)) {
+    compared.push_back({{"row", one.row}, {"what", one.what}, {"ratio", one.ratio}});
+  }
   Json entries = Json::array();
   for (const Entry& entry : plan.entries) entries.push_back(json_of(entry));
   Json skipped = Json::array();
@@ -179,7 +196,16 @@ Json json_of(const Plan& plan, const Flags& flags) {
           {"dtype", name(*parse_dtype(flags.dtype))},
           {"dims", Json::array({128, 64, 128})},
           {"figures", entries},
+          {"comparisons", compared},
           {"rows_not_run", skipped}};
+}
+
+void print_comparisons(const Plan& plan) {
+  Table table({{"row"}, {"compared"}, {"speed", Align::kRight}});
+  for (const bench::SpeedRatio& one : comparisons(plan)) {
+    table.add({Cell(one.row, Tone::kStrong), one.what, fmt::format("{:.2f}x", one.ratio)});
+  }
+  if (!table.empty()) print("\n" + table.text(stdout_style(), stdout_columns()));
 }
 
 void print_table(const Plan& plan) {
@@ -218,6 +244,7 @@ void print_table(const Plan& plan) {
                 "at once. Answers were verified before anything was timed.") +
           "\n");
   }
+  print_comparisons(plan);
   Table not_run({{"not run"}, {"why"}});
   for (const Skipped& row : plan.skipped) not_run.add({row.row, row.why});
   if (!not_run.empty()) print("\n" + not_run.text(style, stdout_columns()));

@@ -145,8 +145,8 @@ std::vector<Row> make_rows() {
       plain_cpu_row("avx2", "AVX2 and FMA (Haswell, Zen on)", avx2()),
       plain_cpu_row("neon", "Arm NEON, BFDOT for bfloat16 where it is there (any arm64)", {"neon"}),
       plain_cpu_row("portable", "plain C++, any CPU", {}),
-      zen_row("avx512_bf16", "the kernels of CPU:avx512_bf16, on AMD Zen 4 on", avx512_bf16()),
-      zen_row("avx2", "the kernels of CPU:avx2, on AMD Zen 2 on", avx2())};
+      zen_row("avx512_bf16", "kernels and tuning of CPU:avx512_bf16 (AMD Zen 4 on)", avx512_bf16()),
+      zen_row("avx2", "kernels and tuning of CPU:avx2 (AMD Zen 2 on)", avx2())};
   rows.insert(rows.end(), cpu_rows.begin(), cpu_rows.end());
   return rows;
 }

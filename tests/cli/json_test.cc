@@ -108,7 +108,8 @@ TEST(Json, RunOnEveryDtypeAndRow) {
 TEST(Json, Bench) {
   const Json json = answer({"bench", "--backend", "CPU:portable", "--shapes", "prompt-128",
                             "--threads", "1", "--min-samples", "1", "--json"});
-  EXPECT_EQ(keys_of(json), (Keys{"machine", "dtype", "dims", "figures", "rows_not_run"}));
+  EXPECT_EQ(keys_of(json),
+            (Keys{"machine", "dtype", "dims", "figures", "comparisons", "rows_not_run"}));
   const Json& figure = json.at("figures").at(0);
   EXPECT_TRUE(figure.at("verified").get<bool>());
   EXPECT_GT(figure.at("gflops_median").get<double>(), 0.0);
