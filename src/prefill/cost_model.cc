@@ -9,7 +9,8 @@
 namespace mla::prefill {
 namespace {
 
-constexpr double kFewGroup = 16;  // rows of a group of step_few()
+constexpr double kFewGroup = 16;    // rows of a group of step_few()
+constexpr double kKeyGranule = 16;  // keys that project() computes at once
 
 }  // namespace
 
@@ -24,10 +25,11 @@ Costs model_costs(const Geometry& g, const Tiles& tiles, std::int64_t new_tokens
   const auto up = static_cast<double>(g.dims.qk_nope_head_dim + g.dims.v_head_dim);
   const auto qk_v = static_cast<double>(g.dims.qk_head_dim() + g.dims.v_head_dim);
   const auto latent = static_cast<double>(g.row_width() + g.kv_lora_rank);
+  const double projected = std::ceil(keys / kKeyGranule) * kKeyGranule;
   const auto padded = [&](double count) { return std::max(count, rates.row_granule); };
   Costs costs;
   costs.expanded = 1e-9 * (rates.attend * heads * padded(rows) * seen * qk_v +
-                           rates.project * heads * keys * rank * up + rates.latent_key * keys);
+                           rates.project * heads * projected * rank * up + rates.latent_key * keys);
   const double products = rates.product * rows * heads * rank * up;
   if (new_tokens * g.num_heads <= tiles.few_rows) {
     const double groups = std::ceil(rows * heads / kFewGroup) * kFewGroup;

@@ -37,6 +37,15 @@ TEST(CostModel, DecodeAbsorbsAndLongPromptsExpand) {
   }
 }
 
+// A projection computes whole groups of keys: one key costs what a group does.
+TEST(CostModel, AFewKeysAreProjectedAtThePriceOfAGroup) {
+  for (const TestRow& row : test_rows()) {
+    const double one = plan_of(row, 1, 0).expanded_seconds;
+    EXPECT_LT(plan_of(row, 16, 0).expanded_seconds, 1.5 * one) << row.name;
+    EXPECT_GT(plan_of(row, 64, 0).expanded_seconds, 3.0 * one) << row.name;
+  }
+}
+
 TEST(CostModel, ThePlanTakesTheCheaper) {
   for (const TestRow& row : test_rows()) {
     for (std::int32_t new_tokens : {1, 7, 64, 150, 700}) {

@@ -281,7 +281,7 @@ extern const Kernels kAmxKernels = [] {
                  .fold_key = 250,
                  .few = 0.0172,
                  .few_key = 130,
-                 .product = 0.029,
+                 .product = 0.034,
                  .row_granule = 16};
   return table;
 }();

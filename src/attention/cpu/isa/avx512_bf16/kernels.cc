@@ -58,7 +58,7 @@ struct Avx512Bf16 : Avx512Vector<Avx512Bf16> {
                                    .fold_key = 200,
                                    .few = 0.0172,
                                    .few_key = 130,
-                                   .product = 0.017,
+                                   .product = 0.031,
                                    .row_granule = 12};
 
   static double probe_peak(DType, double milliseconds) {
