@@ -14,7 +14,7 @@ struct Matrix {
   using Vec = typename Isa::Vec;
   static constexpr Index kLanes = Isa::kLanes;
   static constexpr Index kWidth = 2 * kLanes;
-  static constexpr Index kRows = 6;
+  static constexpr int kRows = 6;
   static constexpr Index kMaxK = 2048;
 
   static Index bytes(const MatrixShape& shape) {
@@ -61,30 +61,12 @@ struct Matrix {
     const char* b = static_cast<const char*>(packed);
     for (Index j = 0; j < shape.n; j += kWidth, b += shape.k * kWidth * Type<B>::kSize) {
       alignas(64) float tile[kRows * kWidth];
-      tile_of_rows<B>(count, a, b, shape.k, tile);
+      with_rows<kRows>(count, [&](auto n) { multiply_tile<B, n.kRows>(a, b, shape.k, tile); });
       const Index columns = smaller(kWidth, shape.n - j);
       for (Index r = 0; r < count; ++r) {
         char* const out = static_cast<char*>(rows.out[first + r]) + j * size(shape.out_dtype);
         store_row<Isa>(tile + r * kWidth, 1, columns, shape.out_dtype, out);
       }
-    }
-  }
-
-  template <DType B>
-  static void tile_of_rows(Index count, const float* a, const char* b, Index k, float* tile) {
-    switch (count) {
-      case 1:
-        return multiply_tile<B, 1>(a, b, k, tile);
-      case 2:
-        return multiply_tile<B, 2>(a, b, k, tile);
-      case 3:
-        return multiply_tile<B, 3>(a, b, k, tile);
-      case 4:
-        return multiply_tile<B, 4>(a, b, k, tile);
-      case 5:
-        return multiply_tile<B, 5>(a, b, k, tile);
-      default:
-        return multiply_tile<B, 6>(a, b, k, tile);
     }
   }
 

@@ -39,6 +39,27 @@ struct Product {
   Index c_stride = 0;
 };
 
+// f(Rows<n>{}) with n = rows, or kMost where there are more.
+template <int kCount>
+struct Rows {
+  static constexpr int kRows = kCount;
+};
+template <int kMost, class F>
+inline void with_rows(Index rows, F f) {
+  if constexpr (kMost > 1) {
+    if (rows < kMost) return with_rows<kMost - 1>(rows, f);
+  }
+  f(Rows<kMost>{});
+}
+
+// What all tables share: blocks that keep S, P and a panel in the first two caches of any of them.
+struct Blocks {
+  static constexpr Index kBlockQ = 96;
+  static constexpr Index kStrip = 24;
+  static constexpr Index kMaxBlockK = 256;
+  static constexpr Index kPanelBytes = 384 * 1024;
+};
+
 template <DType D>
 struct Type;
 template <>

@@ -10,15 +10,11 @@
 namespace mla::attention::cpu {
 namespace {
 
-struct Avx2 {
+struct Avx2 : Blocks {
   static constexpr Index kLanes = 8;
   static constexpr Index kMr = 6;
   static constexpr Index kNr = 16;
   static constexpr Index kPack = 1;
-  static constexpr Index kBlockQ = 96;
-  static constexpr Index kStrip = 24;
-  static constexpr Index kMaxBlockK = 256;
-  static constexpr Index kPanelBytes = 384 * 1024;
   using Element = float;
   using Vec = __m256;
 
@@ -99,20 +95,8 @@ struct Avx2 {
 
   template <bool kAdd>
   static void multiply(Index rows, const Product<float>& product) {
-    switch (rows) {
-      case 1:
-        return multiply_rows<kAdd, 1>(product);
-      case 2:
-        return multiply_rows<kAdd, 2>(product);
-      case 3:
-        return multiply_rows<kAdd, 3>(product);
-      case 4:
-        return multiply_rows<kAdd, 4>(product);
-      case 5:
-        return multiply_rows<kAdd, 5>(product);
-      default:
-        multiply_tile_6x16(product, kAdd);
-    }
+    if (rows >= 6) return multiply_tile_6x16(product, kAdd);
+    with_rows<5>(rows, [&](auto n) { multiply_rows<kAdd, n.kRows>(product); });
   }
 
   template <bool kAdd, int kRows>

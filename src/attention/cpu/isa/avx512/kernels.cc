@@ -10,10 +10,6 @@ struct Avx512 : Avx512Vector<Avx512> {
   static constexpr Index kMr = 12;
   static constexpr Index kNr = 32;
   static constexpr Index kPack = 1;
-  static constexpr Index kBlockQ = 96;
-  static constexpr Index kStrip = 24;
-  static constexpr Index kMaxBlockK = 256;
-  static constexpr Index kPanelBytes = 384 * 1024;
   using Element = float;
 
   static Vec multiply_add(__m512i a, __m512i b, Vec c) {
@@ -30,22 +26,6 @@ struct Avx512 : Avx512Vector<Avx512> {
         _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, even_up, quiet), 16));
   }
 
-  // 24 chains, more than latency times units.
-  static float chains(long rounds) {
-    asm volatile(
-        "vpxord %%zmm24, %%zmm24, %%zmm24\n"
-        "1:\n"
-        ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
-        "vfmadd231ps %%zmm24, %%zmm24, %%zmm\\r\n"
-        ".endr\n"
-        "dec %0\njnz 1b\n"
-        : "+r"(rounds)
-        :
-        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-          "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
-          "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
-    return 0;
-  }
   // Of an Emerald Rapids Xeon.
   static constexpr Rates kRates = {.attend = 0.0149,
                                    .project = 0.0149,
@@ -56,9 +36,6 @@ struct Avx512 : Avx512Vector<Avx512> {
                                    .few_key = 180,
                                    .product = 0.017,
                                    .row_granule = 12};
-  static double probe_peak(DType, double milliseconds) {
-    return probe_chains(chains, 2.0 * 24 * kLanes, milliseconds);
-  }
 };
 
 }  // namespace

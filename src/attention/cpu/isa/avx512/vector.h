@@ -12,7 +12,7 @@ namespace mla::attention::cpu {
 namespace {
 
 template <class Isa>
-struct Avx512Vector {
+struct Avx512Vector : Blocks {
   static constexpr Index kLanes = 16;
   using Vec = __m512;
 
@@ -78,35 +78,35 @@ struct Avx512Vector {
     }
   }
 
+  // 24 chains, more than latency times units.
+  static float chains(long rounds) {
+    asm volatile(
+        "vpxord %%zmm24, %%zmm24, %%zmm24\n"
+        "1:\n"
+        ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
+        ".if %c[pairs]\n"
+        "vdpbf16ps %%zmm24, %%zmm24, %%zmm\\r\n"
+        ".else\n"
+        "vfmadd231ps %%zmm24, %%zmm24, %%zmm\\r\n"
+        ".endif\n"
+        ".endr\n"
+        "dec %[rounds]\njnz 1b\n"
+        : [rounds] "+r"(rounds)
+        : [pairs] "i"(Isa::kPack - 1)
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+          "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
+          "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
+    return 0;
+  }
+  static double probe_peak(DType, double milliseconds) {
+    return probe_chains(chains, 2.0 * 24 * kLanes * Isa::kPack, milliseconds);
+  }
+
   // Tiles of any number of rows up to 12.
   template <bool kAdd, class Element>
   static void multiply(Index rows, const Product<Element>& product) {
-    switch (rows) {
-      case 1:
-        return multiply_rows<kAdd, 1>(product);
-      case 2:
-        return multiply_rows<kAdd, 2>(product);
-      case 3:
-        return multiply_rows<kAdd, 3>(product);
-      case 4:
-        return multiply_rows<kAdd, 4>(product);
-      case 5:
-        return multiply_rows<kAdd, 5>(product);
-      case 6:
-        return multiply_rows<kAdd, 6>(product);
-      case 7:
-        return multiply_rows<kAdd, 7>(product);
-      case 8:
-        return multiply_rows<kAdd, 8>(product);
-      case 9:
-        return multiply_rows<kAdd, 9>(product);
-      case 10:
-        return multiply_rows<kAdd, 10>(product);
-      case 11:
-        return multiply_rows<kAdd, 11>(product);
-      default:
-        multiply_tile_12x32(product, kAdd);
-    }
+    if (rows >= 12) return multiply_tile_12x32(product, kAdd);
+    with_rows<11>(rows, [&](auto n) { multiply_rows<kAdd, n.kRows>(product); });
   }
 
   // The first half of a tile's columns, kMr rows: what the diagonal leaves of a group of keys.

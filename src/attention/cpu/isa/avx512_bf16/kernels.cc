@@ -11,10 +11,6 @@ struct Avx512Bf16 : Avx512Vector<Avx512Bf16> {
   static constexpr Index kMr = 12;
   static constexpr Index kNr = 32;
   static constexpr Index kPack = 2;
-  static constexpr Index kBlockQ = 96;
-  static constexpr Index kStrip = 24;
-  static constexpr Index kMaxBlockK = 256;
-  static constexpr Index kPanelBytes = 384 * 1024;
   using Element = BFloat16;
 
   using Avx512Vector::store;
@@ -34,22 +30,6 @@ struct Avx512Bf16 : Avx512Vector<Avx512Bf16> {
     return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
   }
 
-  // 24 chains, more than latency times units.
-  static float chains(long rounds) {
-    asm volatile(
-        "vpxord %%zmm24, %%zmm24, %%zmm24\n"
-        "1:\n"
-        ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
-        "vdpbf16ps %%zmm24, %%zmm24, %%zmm\\r\n"
-        ".endr\n"
-        "dec %0\njnz 1b\n"
-        : "+r"(rounds)
-        :
-        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-          "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
-          "xmm20", "xmm21", "xmm22", "xmm23", "xmm24");
-    return 0;
-  }
   // Of an Emerald Rapids Xeon, where VDPBF16PS runs at half the rate of FMA.
   static constexpr Rates kRates = {.attend = 0.0300,
                                    .project = 0.0300,
@@ -60,10 +40,6 @@ struct Avx512Bf16 : Avx512Vector<Avx512Bf16> {
                                    .few_key = 130,
                                    .product = 0.031,
                                    .row_granule = 12};
-
-  static double probe_peak(DType, double milliseconds) {
-    return probe_chains(chains, 2.0 * 24 * kLanes * 2, milliseconds);
-  }
 };
 
 }  // namespace

@@ -13,14 +13,10 @@ namespace mla::attention::cpu {
 namespace {
 
 template <class Isa>
-struct NeonVector {
+struct NeonVector : Blocks {
   static constexpr Index kLanes = 4;
   static constexpr Index kMr = 6;
   static constexpr Index kNr = 16;
-  static constexpr Index kBlockQ = 96;
-  static constexpr Index kStrip = 24;
-  static constexpr Index kMaxBlockK = 256;
-  static constexpr Index kPanelBytes = 384 * 1024;
   using Vec = float32x4_t;
 
   static Vec set(float x) { return vdupq_n_f32(x); }
@@ -81,22 +77,34 @@ struct NeonVector {
     return vreinterpretq_f32_u32(vdupq_n_u32(word));
   }
 
+  // 24 chains, more than latency times units.
+  static float chains(long rounds) {
+    asm volatile(
+        "movi v24.4s, #0\n"
+        "1:\n"
+        ".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
+        ".if %c[pairs]\n"
+        "bfdot v\\r\\().4s, v24.8h, v24.8h\n"
+        ".else\n"
+        "fmla v\\r\\().4s, v24.4s, v24.4s\n"
+        ".endif\n"
+        ".endr\n"
+        "subs %[rounds], %[rounds], #1\nb.ne 1b\n"
+        : [rounds] "+r"(rounds)
+        : [pairs] "i"(Isa::kPack - 1)
+        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12",
+          "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24");
+    return 0;
+  }
+
+  static double probe_peak(DType, double milliseconds) {
+    return probe_chains(chains, 2.0 * 24 * kLanes * Isa::kPack, milliseconds);
+  }
+
   template <bool kAdd, class Element>
   static void multiply(Index rows, const Product<Element>& product) {
-    switch (rows) {
-      case 1:
-        return multiply_rows<kAdd, 1>(product);
-      case 2:
-        return multiply_rows<kAdd, 2>(product);
-      case 3:
-        return multiply_rows<kAdd, 3>(product);
-      case 4:
-        return multiply_rows<kAdd, 4>(product);
-      case 5:
-        return multiply_rows<kAdd, 5>(product);
-      default:
-        multiply_tile_6x16(product, kAdd);
-    }
+    if (rows >= 6) return multiply_tile_6x16(product, kAdd);
+    with_rows<5>(rows, [&](auto n) { multiply_rows<kAdd, n.kRows>(product); });
   }
 
   // One step of the inner dimension: word kLane of every row's A.
