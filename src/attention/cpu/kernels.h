@@ -181,7 +181,8 @@ struct Kernels {
   Rates rates = kUnmeasuredRates;
 
   // Multiply-adds per second that this instruction set's own multiply-add units reach on the
-  // calling thread for a dtype that supports() takes, times two, in GFLOP/s, measured over about `milliseconds`.
+  // calling thread for a dtype that supports() takes, times two, in GFLOP/s, measured over about
+  // `milliseconds`.
   double (*probe_peak)(DType dtype, double milliseconds);
 };
 
