@@ -64,9 +64,9 @@ void attend(const Call& call, int64_t r, int64_t head, int64_t i, int64_t visibl
   float max = -INFINITY;
   for (int64_t j = 0; j < visible; ++j) {
     const float* k = row(t.k, batch.cu_seqlens_k, r, j, head);
-    float dot = 0.0f;
-    for (int64_t e = 0; e < batch.qk_head_dim; ++e) dot += q[e] * k[e];
-    scores[j] = batch.scale * dot;
+    double dot = 0.0;  // the bound is missed by float sums of many products
+    for (int64_t e = 0; e < batch.qk_head_dim; ++e) dot += double{q[e]} * k[e];
+    scores[j] = static_cast<float>(batch.scale * dot);
     max = scores[j] > max ? scores[j] : max;
   }
   float* out = row(t.out, batch.cu_seqlens_q, r, i, head);
