@@ -1,7 +1,5 @@
 // `mla bench`: the rows of this machine on the shapes of docs/performance.md, each figure a share
 // of the row's own peak probe.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "bench/comparison.h"
@@ -203,7 +201,7 @@ Json json_of(const Plan& plan, const Flags& flags) {
 void print_comparisons(const Plan& plan) {
   Table table({{"row"}, {"compared"}, {"speed", Align::kRight}});
   for (const bench::SpeedRatio& one : comparisons(plan)) {
-    table.add({Cell(one.row, Tone::kStrong), one.what, fmt::format("{:.2f}x", one.ratio)});
+    table.add({Cell(one.row, Tone::kStrong), one.what, number_text(one.ratio) + " x"});
   }
   if (!table.empty()) print("\n" + table.text(stdout_style(), stdout_columns()));
 }

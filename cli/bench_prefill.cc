@@ -27,7 +27,7 @@ struct Flags {
   std::string backend;
   std::string dtype = "bf16";
   std::vector<std::int64_t> fresh = {1, 16, 64, 128, 256, 1024};
-  std::vector<std::int64_t> context = {0, 1024, 8192};
+  std::vector<std::int64_t> context = {0, 1024, 8192, 32768};
   std::int64_t heads = 16;
   double max_seconds = 2.0;
   bool json = false;
@@ -215,7 +215,7 @@ Action declare_bench_prefill(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 17))
       ->type_name("N,N");
-  app.add_option("--context", flags->context, "Tokens in the cache; without it: 0,1024,8192")
+  app.add_option("--context", flags->context, "Tokens in the cache; without it: 0,1024,8192,32768")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
       ->type_name("N,N");
