@@ -23,6 +23,13 @@ logger = logging.getLogger("vllm.libmla")  # below vLLM's logger, whose handler 
 
 BACKEND = "libmla.vllm.PrefillBackend"
 _registered = False
+_calls = {"new_tokens": 0, "context_chunks": 0, "left_to_vllm": 0}
+
+
+def calls() -> dict[str, int]:
+    """How often, in this process, vLLM asked for a layer's prefill: new tokens and context chunks
+    that libmla attended to, and either that it left to vLLM's class."""
+    return dict(_calls)
 
 
 def _row() -> str | None:
@@ -155,9 +162,11 @@ def _make_backend() -> type:
             output_scale: torch.Tensor | None = None,
         ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
             if output_scale is not None or not self._takes(q, k, v):
+                _calls["left_to_vllm"] += 1
                 return super().run_prefill_new_tokens(
                     q, k, v, return_softmax_lse, out, output_scale
                 )
+            _calls["new_tokens"] += 1
             offsets = self._prefill_metadata.query_start_loc
             result: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = libmla.attend(
                 q, k, v, offsets, offsets, scale=self.scale, causal=True,
@@ -174,7 +183,9 @@ def _make_backend() -> type:
             out: torch.Tensor | None = None,
         ) -> tuple[torch.Tensor, torch.Tensor]:
             if not self._takes(q, k, v):
+                _calls["left_to_vllm"] += 1
                 return super().run_prefill_context_chunk(chunk, q, k, v, out)
+            _calls["context_chunks"] += 1
             result: tuple[torch.Tensor, torch.Tensor] = libmla.attend(
                 q, k, v, chunk.query_start_loc, chunk.cu_seq_lens, scale=self.scale,
                 causal=False, return_lse=True, out=out, backend=_row(),
