@@ -246,3 +246,27 @@ def test_the_cache_grows_in_place() -> None:
     assert torch.equal(keys[:, :, :70], kv.flip(0)[:, :, :70])
     assert torch.equal(values[:, :, 70:], pe[:, :, :1])
     assert Latents(None, keys, values).rows().data_ptr() == keys.data_ptr()
+
+
+def test_decode_is_flat_in_memory() -> None:
+    """A step allocates as much after 400 tokens as after 40, and the cache is latents and room."""
+    model = accelerate(make_model("deepseek_v2", torch.float32))
+    config, token = model.config, torch.ones((1, 1), dtype=torch.long)
+    row = (config.kv_lora_rank + config.qk_rope_head_dim) * 4
+    allocated = {}
+    for length in (40, 400):
+        cache = DynamicCache(config=config)
+        with torch.no_grad():
+            model(torch.ones((1, length), dtype=torch.long), past_key_values=cache)
+            model(token, past_key_values=cache)
+            with torch.profiler.profile(profile_memory=True) as profiled:
+                model(token, past_key_values=cache)
+        bytes_of = [event.self_cpu_memory_usage for event in profiled.events()]
+        allocated[length] = sum(size for size in bytes_of if size > 0)
+        for layer in cache.layers:
+            storage = layer.keys.untyped_storage()
+            assert storage.data_ptr() == layer.values.untyped_storage().data_ptr()
+            assert storage.nbytes() <= (length + length // 8 + 80) * row
+    assert allocated[40] > 0
+    # A key and value of every head would be 4 * 48 * 4 bytes a token and layer.
+    assert allocated[400] - allocated[40] < 360 * 16
