@@ -47,7 +47,7 @@ TEST_P(ProbeTest, IsOfTheUnitsTheDtypeRunsOn) {
   const auto [name, dtype] = GetParam();
   const auto implementation = make_implementation(name);
   if (implementation == nullptr || !runs_here(name)) GTEST_SKIP() << "not on this machine";
-  const auto probe = [&] { return *probe_peak(*implementation, dtype, 10); };
+  const auto probe = [&, dtype = dtype] { return *probe_peak(*implementation, dtype, 10); };
   const double before = probe();
   const double reached = attend_gflops(*implementation, dtype);
   const double peak = std::max(before, probe());
