@@ -47,15 +47,18 @@ TEST_P(ProbeTest, IsOfTheUnitsTheDtypeRunsOn) {
   const auto [name, dtype] = GetParam();
   const auto implementation = make_implementation(name);
   if (implementation == nullptr || !runs_here(name)) GTEST_SKIP() << "not on this machine";
-  const auto probe = [&, dtype = dtype] { return *probe_peak(*implementation, dtype, 10); };
-  const double before = probe();
-  const double reached = attend_gflops(*implementation, dtype);
-  const double peak = std::max(before, probe());
-  EXPECT_GT(reached, 0);
-  // An emulator gives each instruction a time of its own.
-  const double most = std::string(name).starts_with("neon") ? 1.4 : 1.05;
-  EXPECT_LE(reached, most * peak) << "share of the probe " << reached / peak;
-  RecordProperty("share", std::to_string(reached / peak));
+  constexpr double kMost = 1.05;
+  // A machine may slow down for one of the two: only what exceeds the peak each time is wrong.
+  double share = 0;
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const double before = *probe_peak(*implementation, dtype, 10);
+    const double reached = attend_gflops(*implementation, dtype);
+    ASSERT_GT(reached, 0);
+    share = reached / std::max(before, *probe_peak(*implementation, dtype, 10));
+    if (share <= kMost) break;
+  }
+  EXPECT_LE(share, kMost);
+  RecordProperty("share", std::to_string(share));
 }
 
 INSTANTIATE_TEST_SUITE_P(
