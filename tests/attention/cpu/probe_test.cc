@@ -63,8 +63,8 @@ TEST_P(ProbeTest, IsOfTheUnitsTheDtypeRunsOn) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, ProbeTest,
-    testing::Combine(testing::Values("portable", "avx2", "avx512", "avx512_bf16", "amx", "neon",
-                                     "neon_bf16"),
+    // Not portable: how fast its loops and its probe are is the compiler's choice.
+    testing::Combine(testing::Values("avx2", "avx512", "avx512_bf16", "amx", "neon", "neon_bf16"),
                      testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" + name(std::get<1>(info.param)).data();
