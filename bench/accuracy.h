@@ -28,8 +28,8 @@ enum class KeySource : std::uint8_t { kGiven, kProjected };
 
 // The limits for results of one dtype (docs/numerics.md). Output: float32 2e-5 (1 + |ref|);
 // bfloat16 and float16 one unit in the last place of the reference and 1e-2 rms(v). Log-sum-exp:
-// 1e-5 and 1e-3; where keys are projected from latents, and so rounded once more, 1e-5 and 4e-3 of
-// 1 + |ref|.
+// 1e-5 and 1e-3. Where keys are projected from latents, and so rounded once more, 3e-2 rms(v), and
+// of log-sum-exp 1e-5 and 1e-2 of 1 + |ref|.
 class Comparison {
  public:
   Comparison(DType dtype, double v_rms, KeySource keys)

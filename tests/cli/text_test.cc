@@ -59,6 +59,16 @@ TEST(Text, ExplainNamesEveryRowAndReason) {
   }
 }
 
+// Thousands of rows: the few that lie far out are within the limits too.
+TEST(Text, ManyShortRequestsAreVerified) {
+  for (const char* request : {"1", "3", "1+1"}) {
+    std::string requests = request;
+    for (int i = 1; i < 500; ++i) requests += std::string(",") + request;
+    const Outcome outcome = mla({"run", "--heads", "1", "--requests", requests});
+    EXPECT_EQ(outcome.code, 0) << request << ": " << outcome.err;
+  }
+}
+
 TEST(Text, RunSaysWhatItDid) {
   const Outcome outcome = mla({"run", "--platform", "cpu", "--requests", "9,4+30", "--heads", "2"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
