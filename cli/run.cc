@@ -51,10 +51,6 @@ Result<RunReport> read_flags(const Flags& flags) {
     return bad_flag("heads", "got " + std::to_string(flags.heads) + ", the model has 1 to " +
                                  std::to_string(config->num_heads));
   }
-  if (flags.threads < 0 || flags.threads > kMostThreads) {
-    return bad_flag("threads", "got " + std::to_string(flags.threads) + ", expected 1 to " +
-                                   std::to_string(kMostThreads));
-  }
   report.threads =
       flags.threads > 0 ? static_cast<int>(flags.threads) : this_machine().usable_threads;
   report.shape.name = flags.requests;
@@ -145,20 +141,26 @@ Action declare_run(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("--model", flags->model, "A named model (see mla model) or a config.json")
       ->type_name("NAME|PATH")
+      ->check(kNotEmpty)
       ->capture_default_str();
   app.add_option("--requests", flags->requests, "New tokens of each request, context after a +")
       ->type_name("LIST")
       ->capture_default_str();
   app.add_option("--dtype", flags->dtype, "bf16, fp16 or fp32; without it: the model's")
-      ->type_name("DTYPE");
+      ->type_name("DTYPE")
+      ->check(kNotEmpty);
   app.add_option("--backend", flags->backend, "A backend, or one variant of it: CPU:avx2")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(kNotEmpty);
   app.add_option("--platform", flags->platform, "cpu runs on the CPU of a machine with a GPU")
-      ->type_name("KIND");
+      ->type_name("KIND")
+      ->check(kNotEmpty);
   app.add_option("--threads", flags->threads, "Threads; without it: all that are usable")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, kMostThreads));
   app.add_option("--heads", flags->heads, "Fewer heads than the model has, for a quicker run")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--json", flags->json, "One JSON object");
   app.footer(
       "Examples:\n"
