@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "attention/cpu/isa/isa.h"
+#include "attention/cpu/kernels.h"
 #include "mla/attention.h"
 
 namespace mla::attention {

@@ -182,25 +182,17 @@ std::optional<Capability> capability_of(std::string_view arch) {
   return Capability{major, minor - '0'};
 }
 
-// What describes a machine needs the platform it describes.
-Status check_described(Reader& reader) {
-  for (const char* field : {"capability", "arch", "cpu"}) {
-    if (reader.find(field) != nullptr) {
-      return invalid(field, "describes a machine and needs the field platform");
-    }
-  }
-  return {};
-}
-
-// A field that describes a machine of another kind would be ignored: one of the two is a mistake.
-Status check_belongs(Reader& reader, DeviceKind kind) {
-  const std::pair<const char*, std::vector<DeviceKind>> owners[] = {
-      {"capability", {DeviceKind::kCuda, DeviceKind::kRocm}},
-      {"arch", {DeviceKind::kRocm}},
-      {"cpu", {DeviceKind::kCpu}}};
-  for (const auto& [field, kinds] : owners) {
-    if (reader.find(field) != nullptr && std::ranges::find(kinds, kind) == kinds.end()) {
-      return invalid(field, fmt::format("does not describe a machine of platform {}", name(kind)));
+// What describes a machine needs the platform it describes, and one of its kind: else it would be
+// ignored, and one of the two is a mistake.
+Status check_described(Reader& reader, std::optional<DeviceKind> kind) {
+  const std::pair<const char*, bool> fields[] = {{"capability", kind != DeviceKind::kCpu},
+                                                 {"arch", kind == DeviceKind::kRocm},
+                                                 {"cpu", kind == DeviceKind::kCpu}};
+  for (const auto& [field, belongs] : fields) {
+    if (reader.find(field) == nullptr) continue;
+    if (!kind) return invalid(field, "describes a machine and needs the field platform");
+    if (!belongs) {
+      return invalid(field, fmt::format("does not describe a machine of platform {}", name(*kind)));
     }
   }
   return {};
@@ -213,7 +205,7 @@ Result<Platform> read_platform(const json::Value& object) {
   reader.get("platform", json::string, kind);
   if (!reader.ok()) return reader.error();
   if (reader.find("platform") == nullptr) {
-    if (Status status = check_described(reader); !status) return status.error();
+    if (Status status = check_described(reader, std::nullopt); !status) return status.error();
     return this_platform();
   }
   const std::optional<DeviceKind> parsed = parse_device_kind(kind);
@@ -226,7 +218,7 @@ Result<Platform> read_platform(const json::Value& object) {
   reader.get("capability", read_capability, capability);
   reader.get("cpu", read_cpu, cpu);
   if (!reader.ok()) return reader.error();
-  if (Status status = check_belongs(reader, *parsed); !status) return status.error();
+  if (Status status = check_described(reader, parsed); !status) return status.error();
   if (platform.kind == DeviceKind::kCpu) {
     if (reader.find("cpu") == nullptr) return this_cpu_platform();
     platform.cpu = std::move(cpu);

@@ -36,14 +36,6 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 namespace mla::prefill {
 namespace {
 
-class TwoInTurn final : public Executor {
- public:
-  int concurrency() const override { return 2; }
-  void run(int workers, Body body, void* context) override {
-    for (int worker = 0; worker < workers; ++worker) body(context, worker);
-  }
-};
-
 TEST(Allocation, TheCounterCounts) {
   const long before = allocations;
   void* volatile plain = std::malloc(100);  // volatile: a compiler may leave out an unused pair
@@ -55,7 +47,6 @@ TEST(Allocation, TheCounterCounts) {
 }
 
 TEST(Allocation, RunAllocatesNothingAndPlanKeepsToTheBudget) {
-  TwoInTurn executor;
   for (const TestRow& row : test_rows()) {
     for (Form form : {Form::kExpanded, Form::kAbsorbed, Form::kAuto}) {
       World world({}, {{5, 37}, {1, 9000}, {300, 0}, {33, 4000}});
@@ -64,7 +55,7 @@ TEST(Allocation, RunAllocatesNothingAndPlanKeepsToTheBudget) {
       config.scratch_bytes = std::int64_t{3} << 20;
       const Operator op = *Operator::create(config, world.weights(), row.implementation);
       largest = 0;
-      const Result<Plan> plan = op.plan(world.batch(), {&executor, 2});
+      const Result<Plan> plan = op.plan(world.batch(), {&serial_executor(), 2});
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       EXPECT_LE(largest, config.scratch_bytes);
       EXPECT_LE(plan->scratch_bytes, config.scratch_bytes);

@@ -9,6 +9,7 @@
 #include "attention/cpu/isa/amx/flash_tiles.h"
 #include "attention/cpu/isa/amx/layout.h"
 #include "attention/cpu/isa/amx/project_tiles.h"
+#include "attention/cpu/panels.h"
 
 namespace mla::attention::cpu {
 namespace {
@@ -36,7 +37,7 @@ struct TileKernels {
       std::byte* row = to + r / kGroupRows * geometry.group_query_bytes() +
                        r % kGroupRows / kTileRows * kTileBytes + r % kTileRows * 64;
       const auto* from = r < count ? static_cast<const std::byte*>(rows[r]) : nullptr;
-      if (r + kRowsAhead < count) prefetch(rows[r + kRowsAhead], shape.qk_head_dim * 2);
+      if (r + kRowsAhead < count) prefetch_row(rows[r + kRowsAhead], shape.qk_head_dim * 2);
       for (std::int64_t i = 0; i < geometry.qk_cells; ++i) {
         const std::int64_t n = from ? at_most(shape.qk_head_dim - i * kTileDepth, kTileDepth) : 0;
         Isa::pack_row(row + i * kCellBytes, n > 0 ? from + i * kTileDepth * 2 : nullptr, n);
@@ -116,7 +117,7 @@ struct TileKernels {
           Isa::load(reinterpret_cast<const std::byte*>(stats->l[stats->turn][row])));
       // A row that has seen nothing: o is 0 and stays it.
       const float factor = l == 0.0f ? 0.0f : 1.0f / l;
-      if (r + kRowsAhead < rows) prefetch(out_rows[r + kRowsAhead], out_bytes);
+      if (r + kRowsAhead < rows) prefetch_row(out_rows[r + kRowsAhead], out_bytes);
       write_row(group + row * 64, Isa::set1(factor), shape.v_head_dim, out_dtype, out_rows[r]);
       if (lse_rows && lse_rows[r]) {
         *lse_rows[r] = l == 0.0f
@@ -195,11 +196,6 @@ struct TileKernels {
   static void prefetch(const void* const* rows, std::int64_t count, std::int64_t byte) {
     for (std::int64_t r = 0; r < count; ++r) {
       __builtin_prefetch(static_cast<const std::byte*>(rows[r]) + byte, 0, 2);
-    }
-  }
-  static void prefetch(const void* row, std::int64_t bytes) {
-    for (std::int64_t i = 0; i < bytes; i += 64) {
-      __builtin_prefetch(static_cast<const std::byte*>(row) + i);
     }
   }
 
