@@ -11,14 +11,6 @@ inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;    // a selection or verification error
 inline constexpr int kBadInput = 2;  // bad usage or input
 
-// For flags that take a text: an empty one, from a variable that is not set, is not the same as
-// none.
-inline const CLI::Validator kNotEmpty(
-    [](const std::string& text) {
-      return text.empty() ? std::string("is empty; leave the flag out instead") : std::string();
-    },
-    "");
-
 // Returns the exit code.
 using Action = std::function<int()>;
 

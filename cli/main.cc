@@ -37,6 +37,19 @@ int bad_usage(const CLI::App& app, const CLI::ParseError& error) {
   return fail(kBadInput, std::string(error.what()) + " (see " + command + " --help)");
 }
 
+// An empty value, from a variable that is not set, is not the same as none.
+void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? std::string("is empty; leave it out instead") : std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->check(not_empty);
+  }
+  for (CLI::App* sub : app.get_subcommands({})) refuse_empty_values(*sub);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Selects and runs MLA prefill attention.", "mla");
   app.set_version_flag("--version", "mla " + std::string(version()));
@@ -53,6 +66,7 @@ int run(int argc, char** argv) {
     sub->fallthrough();  // --plugin may stand behind the command
     sub->callback([&action, run = command.declare(*sub)] { action = run; });
   }
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

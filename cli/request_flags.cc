@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "command.h"
 #include "json.h"
 #include "mla/config.h"
 #include "mla/registry.h"
@@ -83,8 +82,7 @@ void add_names(CLI::App& app, const char* flag, std::vector<std::string>& names,
 void RequestFlags::declare(CLI::App& app) {
   const auto text = [&](const char* flag, std::string& value, const char* help, const char* type,
                         const char* group) {
-    options_.push_back(
-        app.add_option(flag, value, help)->type_name(type)->group(group)->check(kNotEmpty));
+    options_.push_back(app.add_option(flag, value, help)->type_name(type)->group(group));
     return options_.back();
   };
   CLI::Option* model = text("--model", model_, "A named model (see mla model) or a config.json",

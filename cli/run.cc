@@ -47,7 +47,7 @@ Result<RunReport> read_flags(const Flags& flags) {
   if (!requests) return requests.error();
   const std::optional<DType> dtype = flags.dtype.empty() ? config->dtype : parse_dtype(flags.dtype);
   if (!dtype) return bad_flag("dtype", "got '" + flags.dtype + "', expected bf16, fp16 or fp32");
-  if (flags.heads < 0 || flags.heads > config->num_heads) {
+  if (flags.heads > config->num_heads) {
     return bad_flag("heads", "got " + std::to_string(flags.heads) + ", the model has 1 to " +
                                  std::to_string(config->num_heads));
   }
@@ -141,20 +141,16 @@ Action declare_run(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("--model", flags->model, "A named model (see mla model) or a config.json")
       ->type_name("NAME|PATH")
-      ->check(kNotEmpty)
       ->capture_default_str();
   app.add_option("--requests", flags->requests, "New tokens of each request, context after a +")
       ->type_name("LIST")
       ->capture_default_str();
   app.add_option("--dtype", flags->dtype, "bf16, fp16 or fp32; without it: the model's")
-      ->type_name("DTYPE")
-      ->check(kNotEmpty);
+      ->type_name("DTYPE");
   app.add_option("--backend", flags->backend, "A backend, or one variant of it: CPU:avx2")
-      ->type_name("NAME")
-      ->check(kNotEmpty);
+      ->type_name("NAME");
   app.add_option("--platform", flags->platform, "cpu runs on the CPU of a machine with a GPU")
-      ->type_name("KIND")
-      ->check(kNotEmpty);
+      ->type_name("KIND");
   app.add_option("--threads", flags->threads, "Threads; without it: all that are usable")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, kMostThreads));
