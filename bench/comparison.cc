@@ -38,9 +38,10 @@ std::vector<SpeedRatio> compare(const std::vector<TimedFigure>& figures) {
     comparisons.push_back({figure.row, std::move(what), speed_of(figure) / speed_of(*over)});
   };
   for (const TimedFigure& figure : figures) {
-    if (figure.threads > 1) {
-      add(figure, find(figures, figure, figure.shape, 1),
-          figure.shape + ", " + threads_text(figure.threads) + " over 1");
+    if (figure.over_one_thread > 0.0) {
+      comparisons.push_back({figure.row,
+                             figure.shape + ", " + threads_text(figure.threads) + " over 1",
+                             figure.over_one_thread});
     }
     for (const Pair& pair : kPairs) {
       if (figure.shape != pair.shape) continue;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 namespace mla::bench {
@@ -38,10 +39,6 @@ const char* Sampler::clock_name() const {
   return thread_cpu_time() ? "thread CPU time" : "wall clock";
 }
 
-double Sampler::now() const {
-  return clock_seconds(thread_cpu_time() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
-}
-
 double Sampler::probe() const {
   std::vector<double> speeds(static_cast<std::size_t>(threads_), 0.0);
   options().executor->for_each_worker(threads_, [&](int worker) {
@@ -54,9 +51,12 @@ double Sampler::probe() const {
 Result<Sample> Sampler::take(const std::function<Status()>& work) {
   Sample sample;
   sample.probe_before = last_probe_ > 0.0 ? last_probe_ : probe();
-  const double start = now();
+  const double wall_start = clock_seconds(CLOCK_MONOTONIC);
+  const double cpu_start = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
   const Status status = work();
-  sample.seconds = now() - start;
+  const double cpu_seconds = clock_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
+  sample.wall_seconds = clock_seconds(CLOCK_MONOTONIC) - wall_start;
+  sample.seconds = thread_cpu_time() ? cpu_seconds : sample.wall_seconds;
   if (!status.ok()) return status.error();
   last_probe_ = probe();
   sample.probe_after = last_probe_;
@@ -82,6 +82,14 @@ Speed speed_of(const std::vector<Sample>& samples, double flops) {
   speed.best_share = *std::max_element(shares.begin(), shares.end());
   speed.probe_gflops = median(probes);
   return speed;
+}
+
+double scaling(const std::vector<Sample>& of, const std::vector<Sample>& over) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(of.size(), over.size()); ++i) {
+    if (of[i].wall_seconds > 0.0) ratios.push_back(over[i].wall_seconds / of[i].wall_seconds);
+  }
+  return median(ratios);
 }
 
 }  // namespace mla::bench

@@ -1,6 +1,7 @@
 // Timing that means something on a shared machine: every sample lies between two runs of the row's
 // own peak probe and is given as a share of them. One thread is timed by its CPU time, which
 // neighbours do not take from; several by the wall clock, with as many probes running at once.
+// Where one thread is compared with several, both are timed by the wall clock in turns.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,8 @@
 namespace mla::bench {
 
 struct Sample {
-  double seconds = 0.0;
+  double seconds = 0.0;  // by the sampler's clock
+  double wall_seconds = 0.0;
   double probe_before = 0.0;  // GFLOP/s of all threads together
   double probe_after = 0.0;
 
@@ -34,8 +36,6 @@ class Sampler {
   double probe() const;
 
  private:
-  double now() const;
-
   const attention::Implementation& implementation_;
   DType dtype_;
   int threads_;
@@ -52,5 +52,8 @@ struct Speed {
   double probe_gflops = 0.0;  // median
 };
 Speed speed_of(const std::vector<Sample>& samples, double flops);
+
+// How many times as fast the first is: the median of the ratios of wall times, turn by turn.
+double scaling(const std::vector<Sample>& of, const std::vector<Sample>& over);
 
 }  // namespace mla::bench

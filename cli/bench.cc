@@ -29,10 +29,11 @@ struct Flags {
   bool html = false;
 };
 
+// A figure for each number of threads.
 struct Entry {
   std::string row;
   bench::FigureConfig config;
-  bench::Figure figure;
+  std::vector<bench::Figure> figures;
 };
 
 struct Skipped {
@@ -107,12 +108,10 @@ Result<Plan> make_plan(const Flags& flags) {
       plan.skipped.push_back({here.row.full_name(), "does not take " + std::string(name(*dtype))});
     } else {
       for (const bench::Shape& shape : *shapes) {
-        for (const int threads : threads_for(flags, shape)) {
-          plan.entries.push_back({here.row.full_name(),
-                                  {here.row.implementation.get(), shape, threads, flags.min_samples,
-                                   flags.max_seconds},
-                                  {}});
-        }
+        plan.entries.push_back({here.row.full_name(),
+                                {here.row.implementation.get(), shape, threads_for(flags, shape),
+                                 flags.min_samples, flags.max_seconds},
+                                {}});
       }
     }
   }
@@ -122,24 +121,24 @@ Result<Plan> make_plan(const Flags& flags) {
 Status measure(Plan& plan) {
   Progress progress("", static_cast<std::int64_t>(plan.entries.size()));
   for (Entry& entry : plan.entries) {
-    progress.label(entry.row + "  " + entry.config.shape.name + "  " +
-                   plural(entry.config.threads, "thread"));
+    progress.label(entry.row + "  " + entry.config.shape.name);
     const std::int64_t available = available_memory();
     if (available > 0 && bench::RaggedCase::bytes_needed(entry.config.shape) >
                              0.8 * static_cast<double>(available)) {
-      entry.figure.skipped = "not enough memory";
+      entry.figures.resize(entry.config.threads.size());
+      for (bench::Figure& figure : entry.figures) figure.skipped = "not enough memory";
     } else {
-      Result<bench::Figure> figure = bench::measure(entry.config);
-      if (!figure) return figure.error();
-      entry.figure = std::move(*figure);
+      Result<std::vector<bench::Figure>> figures = bench::measure(entry.config);
+      if (!figures) return figures.error();
+      entry.figures = std::move(*figures);
     }
     progress.advance();
   }
   return {};
 }
 
-Json json_of(const Entry& entry) {
-  const bench::Figure& figure = entry.figure;
+Json json_of(const Entry& entry, std::size_t index) {
+  const bench::Figure& figure = entry.figures[index];
   const bench::Shape& shape = entry.config.shape;
   Json requests = Json::array();
   for (const bench::RequestLengths& request : shape.requests) {
@@ -150,7 +149,7 @@ Json json_of(const Entry& entry) {
                {"num_heads", shape.num_heads},
                {"requests", requests},
                {"flops", bench::flops(shape)},
-               {"threads", entry.config.threads},
+               {"threads", entry.config.threads[index]},
                {"clock", figure.clock},
                {"skipped", text_or_null(figure.skipped)}};
   if (figure.speed.samples > 0) {
@@ -170,9 +169,12 @@ Json json_of(const Entry& entry) {
 std::vector<bench::SpeedRatio> comparisons(const Plan& plan) {
   std::vector<bench::TimedFigure> figures;
   for (const Entry& entry : plan.entries) {
-    if (entry.figure.speed.samples == 0) continue;
-    figures.push_back(
-        {entry.row, entry.config.shape.name, entry.config.threads, entry.figure.speed});
+    for (std::size_t i = 0; i < entry.figures.size(); ++i) {
+      const bench::Figure& figure = entry.figures[i];
+      if (figure.speed.samples == 0) continue;
+      figures.push_back({entry.row, entry.config.shape.name, entry.config.threads[i], figure.speed,
+                         figure.over_one_thread});
+    }
   }
   return bench::compare(figures);
 }
@@ -183,7 +185,9 @@ Json json_of(const Plan& plan, const Flags& flags) {
     compared.push_back({{"row", one.row}, {"what", one.what}, {"ratio", one.ratio}});
   }
   Json entries = Json::array();
-  for (const Entry& entry : plan.entries) entries.push_back(json_of(entry));
+  for (const Entry& entry : plan.entries) {
+    for (std::size_t i = 0; i < entry.figures.size(); ++i) entries.push_back(json_of(entry, i));
+  }
   Json skipped = Json::array();
   for (const Skipped& row : plan.skipped) skipped.push_back({{"row", row.row}, {"why", row.why}});
   const Machine& machine = this_machine();
@@ -206,6 +210,23 @@ void print_comparisons(const Plan& plan) {
   if (!table.empty()) print("\n" + table.text(stdout_style(), stdout_columns()));
 }
 
+void add_lines(const Entry& entry, const std::string& row, Table& table) {
+  for (std::size_t i = 0; i < entry.figures.size(); ++i) {
+    const bench::Figure& figure = entry.figures[i];
+    const bench::Speed& speed = figure.speed;
+    const bool timed = speed.samples > 0;
+    const bool probed = timed && speed.probe_gflops > 0.0;
+    table.add({Cell(i == 0 ? row : "", Tone::kStrong), entry.config.shape.name,
+               std::to_string(entry.config.shape.num_heads),
+               std::to_string(entry.config.threads[i]),
+               Cell(probed ? percent_text(speed.median_share) : "-", Tone::kGood),
+               probed ? percent_text(speed.best_share) : "-",
+               timed ? number_text(speed.median_gflops) : "-",
+               probed ? number_text(speed.probe_gflops) : "-",
+               timed ? std::to_string(speed.samples) : "-", Cell(figure.skipped, Tone::kDim)});
+  }
+}
+
 void print_table(const Plan& plan) {
   const Style style = stdout_style();
   Table table({{"row"},
@@ -220,17 +241,7 @@ void print_table(const Plan& plan) {
                {""}});
   std::string previous;
   for (const Entry& entry : plan.entries) {
-    const bench::Speed& speed = entry.figure.speed;
-    const bool timed = speed.samples > 0;
-    const bool probed = timed && speed.probe_gflops > 0.0;
-    table.add({Cell(entry.row == previous ? "" : entry.row, Tone::kStrong), entry.config.shape.name,
-               std::to_string(entry.config.shape.num_heads), std::to_string(entry.config.threads),
-               Cell(probed ? percent_text(speed.median_share) : "-", Tone::kGood),
-               probed ? percent_text(speed.best_share) : "-",
-               timed ? number_text(speed.median_gflops) : "-",
-               probed ? number_text(speed.probe_gflops) : "-",
-               timed ? std::to_string(speed.samples) : "-",
-               Cell(entry.figure.skipped, Tone::kDim)});
+    add_lines(entry, entry.row == previous ? "" : entry.row, table);
     previous = entry.row;
   }
   if (!table.empty()) {
@@ -239,7 +250,8 @@ void print_table(const Plan& plan) {
           style(Tone::kDim,
                 "Shares are of the row's own peak probe, run right before and after each "
                 "sample. One thread: thread\nCPU time; several: wall clock, as many probes "
-                "at once. Answers were verified before anything was timed.") +
+                "at once. Threads over 1: wall clock, in turns.\n"
+                "Answers were verified before anything was timed.") +
           "\n");
   }
   print_comparisons(plan);
@@ -261,11 +273,12 @@ int run(const Flags& flags) {
     print_table(*plan);
   }
   for (const Entry& entry : plan->entries) {
-    const bench::Accuracy& accuracy = entry.figure.accuracy;
-    if (accuracy.rows > 0 && !accuracy.passed()) {
-      flush_output();
-      return fail(kFailed, "bench: " + entry.row + " on " + entry.config.shape.name +
-                               " is outside the tolerance; it was not timed");
+    for (const bench::Figure& figure : entry.figures) {
+      if (figure.accuracy.rows > 0 && !figure.accuracy.passed()) {
+        flush_output();
+        return fail(kFailed, "bench: " + entry.row + " on " + entry.config.shape.name +
+                                 " is outside the tolerance; it was not timed");
+      }
     }
   }
   return plan->entries.empty() ? fail(kFailed, "bench: none of these rows can run here") : kOk;

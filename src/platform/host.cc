@@ -1,6 +1,7 @@
-// cpuid, xgetbv, arch_prctl, getauxval, sched_getaffinity.
+// cpuid, xgetbv, arch_prctl, getauxval, sched_getaffinity, OpenMP's places.
 #include "platform/host.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
+#if defined(MLA_HAVE_OPENMP)
+#include <omp.h>
 #endif
 
 namespace mla::platform {
@@ -102,7 +106,7 @@ CpuFacts host_cpu() { return {}; }
 
 #endif
 
-int host_affinity() {
+int affinity_mask_cpus() {
 #if defined(__linux__)
   // The kernel refuses a mask that is too small for the machine; 1024 CPUs a step.
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
@@ -117,5 +121,23 @@ int host_affinity() {
 #endif
   return 0;
 }
+
+int openmp_place_cpus() {
+#if defined(MLA_HAVE_OPENMP)
+  if (omp_get_proc_bind() == omp_proc_bind_false) return 0;
+  std::vector<int> cpus;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> more(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, more.data());
+    cpus.insert(cpus.end(), more.begin(), more.end());
+  }
+  std::sort(cpus.begin(), cpus.end());
+  return static_cast<int>(std::unique(cpus.begin(), cpus.end()) - cpus.begin());
+#else
+  return 0;
+#endif
+}
+
+int host_affinity() { return std::max(affinity_mask_cpus(), openmp_place_cpus()); }
 
 }  // namespace mla::platform

@@ -10,6 +10,11 @@ namespace mla::platform {
 // can be read, all is unknown.
 CpuFacts host_cpu();
 // CPUs in this thread's affinity mask; 0: unknown.
+int affinity_mask_cpus();
+// CPUs in all of OpenMP's places where it binds threads to them; 0: it does not.
+int openmp_place_cpus();
+// CPUs this process may use. An OpenMP that binds threads has narrowed the mask of the calling one
+// to a place when the process started, and its other places are not to be lost for that.
 int host_affinity();
 
 }  // namespace mla::platform

@@ -85,7 +85,10 @@ TEST(Shape, UnevenAndEvenBatchesAreTheSameWork) {
 
 TEST(Speed, SharesAreTakenBeforeTheMedian) {
   // The machine halves its clock for the second sample: the share does not move.
-  const Speed speed = speed_of({{1.0, 100, 100}, {2.0, 50, 50}, {1.0, 100, 100}}, 80e9);
+  const auto taken = [](double seconds, double probe) {
+    return Sample{.seconds = seconds, .probe_before = probe, .probe_after = probe};
+  };
+  const Speed speed = speed_of({taken(1, 100), taken(2, 50), taken(1, 100)}, 80e9);
   EXPECT_EQ(speed.samples, 3);
   EXPECT_DOUBLE_EQ(speed.median_share, 0.8);
   EXPECT_DOUBLE_EQ(speed.best_share, 0.8);

@@ -12,8 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Keys = std::vector<std::string>;
 
-Json answer(const std::vector<std::string>& arguments, int code = 0) {
-  const Outcome outcome = mla(arguments);
+Json answer(const std::vector<std::string>& arguments, int code = 0, const Streams& streams = {}) {
+  const Outcome outcome = mla(arguments, streams);
   EXPECT_EQ(outcome.code, code) << testing::PrintToString(arguments) << outcome.err;
   return Json::parse(outcome.out);
 }
@@ -31,6 +31,17 @@ TEST(Json, Devices) {
             (Keys{"name", "vendor", "family", "model", "isa", "isa_refused", "caches",
                   "logical_cpus", "usable_threads", "threads_limited_by"}));
   EXPECT_GE(json.at("cpu").at("usable_threads").get<int>(), 1);
+}
+
+// OpenMP then narrows the main thread's affinity mask to one CPU before main().
+TEST(Json, DevicesCountsTheThreadsThatOpenMpBinds) {
+  Streams streams;
+  streams.environment = {"OMP_PROC_BIND=false"};
+  const Json free = answer({"devices", "--json"}, 0, streams);
+  streams.environment = {"OMP_PROC_BIND=true", "OMP_PLACES=threads"};
+  const Json bound = answer({"devices", "--json"}, 0, streams);
+  EXPECT_EQ(bound.at("cpu").at("usable_threads"), free.at("cpu").at("usable_threads"));
+  EXPECT_EQ(bound.at("cpu").at("threads_limited_by"), free.at("cpu").at("threads_limited_by"));
 }
 
 TEST(Json, Backends) {
