@@ -184,6 +184,16 @@ double OperatorCase::flops() const {
   return 2.0 * static_cast<double>(shape_.num_heads) * sum;
 }
 
+double OperatorCase::latent_bytes() const {
+  double keys = 0.0;
+  for (const RequestLengths& request : shape_.requests) {
+    if (request.new_tokens == 0) continue;
+    keys += static_cast<double>(request.new_tokens) + static_cast<double>(request.context);
+  }
+  return keys * static_cast<double>(kv_lora_rank_ + shape_.dims.qk_rope_head_dim) *
+         static_cast<double>(size_of(shape_.dtype));
+}
+
 std::vector<std::int64_t> OperatorCase::sampled_tokens() const {
   constexpr std::int64_t kBetween = 2;
   std::vector<std::int64_t> tokens;

@@ -32,6 +32,9 @@ class OperatorCase {
   // where absorbed. Only after plan().
   double flops() const;
 
+  // Of the latents that each request's new tokens see, read once.
+  double latent_bytes() const;
+
   // First and last new token of every request and some between, all heads.
   Result<Accuracy> verify() const;
 

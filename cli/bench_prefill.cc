@@ -2,6 +2,7 @@
 // and what the automatic choice loses against the better one.
 #include <algorithm>
 
+#include "bench/bandwidth.h"
 #include "bench/operator_case.h"
 #include "bench/sampling.h"
 #include "command.h"
@@ -44,6 +45,9 @@ struct Point {
   Timed expanded;
   Timed absorbed;
   Form chosen = Form::kAuto;
+  double bandwidth = 0.0;         // GB/s, median
+  double absorbed_bounded = 0.0;  // share of the lower of the two bounds, median
+  bool memory_bound = false;      // absorbed: reading the latents once takes longer than computing
 
   double absorbed_over_expanded() const { return absorbed.seconds / expanded.seconds; }
   // How much longer the chosen form takes than the better one: 0 where it is the better one.
@@ -80,12 +84,34 @@ Result<Prepared> prepare(const bench::Shape& shape, const Row& row, Form form,
   return Prepared{std::move(*data), {}};
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 Timed timed(const Prepared& prepared) {
   std::vector<double> seconds;
   for (const bench::Sample& sample : prepared.samples) seconds.push_back(sample.seconds);
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<long>(seconds.size() / 2),
-                   seconds.end());
-  return {bench::speed_of(prepared.samples, prepared.data.flops()), seconds[seconds.size() / 2]};
+  return {bench::speed_of(prepared.samples, prepared.data.flops()), median(seconds)};
+}
+
+// No run is faster than its multiply-adds at the peak of the probes around it, nor than one reading
+// of the latents at the bandwidth probed after it.
+void set_bounds(const Prepared& absorbed, const std::vector<double>& bandwidths, Point* point) {
+  std::vector<double> shares;
+  int memory_bound = 0;
+  for (std::size_t i = 0; i < absorbed.samples.size(); ++i) {
+    const bench::Sample& sample = absorbed.samples[i];
+    const double peak = sample.probe() * 1e9;
+    const double compute = peak > 0.0 ? absorbed.data.flops() / peak : 0.0;
+    const double read = absorbed.data.latent_bytes() / (bandwidths[i] * 1e9);
+    shares.push_back(std::max(compute, read) / sample.seconds);
+    memory_bound += read > compute ? 1 : -1;
+  }
+  point->bandwidth = median(bandwidths);
+  point->absorbed_bounded = median(shares);
+  point->memory_bound = memory_bound > 0;
 }
 
 Result<Point> measure(const Flags& flags, const Row& row, const bench::Shape& shape) {
@@ -101,6 +127,10 @@ Result<Point> measure(const Flags& flags, const Row& row, const bench::Shape& sh
   if (!expanded) return expanded.error();
   Result<Prepared> absorbed = prepare(shape, row, Form::kAbsorbed, sampler.options());
   if (!absorbed) return absorbed.error();
+  const Result<bench::BandwidthProbe> memory =
+      bench::BandwidthProbe::make(static_cast<std::int64_t>(absorbed->data.latent_bytes()));
+  if (!memory) return memory.error();
+  std::vector<double> bandwidths;
   double spent = 0.0;
   while (expanded->samples.size() < kMostSamples &&
          (spent < flags.max_seconds || expanded->samples.size() < 3)) {
@@ -110,7 +140,9 @@ Result<Point> measure(const Flags& flags, const Row& row, const bench::Shape& sh
       spent += sample->seconds;
       form->samples.push_back(*sample);
     }
+    bandwidths.push_back(memory->gigabytes_per_second());
   }
+  set_bounds(*absorbed, bandwidths, &point);
   point.expanded = timed(*expanded);
   point.absorbed = timed(*absorbed);
   return point;
@@ -130,6 +162,9 @@ Json json_of(const std::vector<Point>& points, const Row& row, const Flags& flag
                     {"expanded", json_of(point.expanded)},
                     {"absorbed", json_of(point.absorbed)},
                     {"absorbed_over_expanded", point.absorbed_over_expanded()},
+                    {"absorbed_bound", point.memory_bound ? "memory" : "multiply-adds"},
+                    {"absorbed_share_of_bound", point.absorbed_bounded},
+                    {"bandwidth_gb_per_second", point.bandwidth},
                     {"chosen", name(point.chosen)},
                     {"loss", point.loss()}});
   }
@@ -146,6 +181,8 @@ void print_table(const std::vector<Point>& points, const Row& row) {
                {"context", Align::kRight},
                {"expanded", Align::kRight},
                {"absorbed", Align::kRight},
+               {"of its bound", Align::kRight},
+               {"bound"},
                {"absorbed time", Align::kRight},
                {"chosen"},
                {"loses", Align::kRight}});
@@ -154,13 +191,16 @@ void print_table(const std::vector<Point>& points, const Row& row) {
     table.add({count_text(point.request.new_tokens), count_text(point.request.context),
                percent_text(point.expanded.speed.median_share),
                percent_text(point.absorbed.speed.median_share),
+               percent_text(point.absorbed_bounded), point.memory_bound ? "memory" : "fma",
                number_text(point.absorbed_over_expanded()) + " x", std::string(name(point.chosen)),
                Cell(percent_text(point.loss()), lost ? Tone::kWarn : Tone::kPlain)});
   }
   print(style(Tone::kStrong, row.full_name()) + "\n" + table.text(style, 0) + "\n" +
         style(Tone::kDim,
-              "Shares of the row's peak probe by what each form computes; absorbed time over "
-              "expanded time, interleaved,\none thread by its CPU time, medians. Loses: the "
+              "Shares of the row's peak probe by what each form computes. Its bound: the later of "
+              "multiply-adds at that peak\nand one reading of the latents at the bandwidth that "
+              "plain reads of as much memory (at least 16 MiB) reach.\nAbsorbed time over "
+              "expanded time, interleaved, one thread by its CPU time, medians. Loses: the\n"
               "automatic choice against the better form.") +
         "\n");
 }

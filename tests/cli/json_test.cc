@@ -134,6 +134,12 @@ TEST(Json, BenchPrefill) {
     EXPECT_GT(point.at("absorbed_over_expanded").get<double>(), 0.0);
     EXPECT_GE(point.at("loss").get<double>(), 0.0);
     EXPECT_TRUE(point.at("chosen") == "expanded" || point.at("chosen") == "absorbed");
+    EXPECT_GT(point.at("bandwidth_gb_per_second").get<double>(), 0.0);
+    // The lower of two bounds leaves at least as large a share as either of them.
+    EXPECT_GE(point.at("absorbed_share_of_bound").get<double>(),
+              0.999 * point.at("absorbed").at("share_median").get<double>());
+    EXPECT_TRUE(point.at("absorbed_bound") == "memory" ||
+                point.at("absorbed_bound") == "multiply-adds");
   }
 }
 
