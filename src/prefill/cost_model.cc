@@ -17,6 +17,7 @@ constexpr double kKeyGranule = 16;  // keys that project() computes at once
 Costs model_costs(const Geometry& g, const Tiles& tiles, std::int64_t new_tokens,
                   std::int64_t context_tokens) {
   const attention::cpu::Rates& rates = g.kernels->rates;
+  const attention::cpu::Rates& product_rates = g.products->rates;  // of few rows as well
   const auto rows = static_cast<double>(new_tokens);
   const auto heads = static_cast<double>(g.num_heads);
   const double keys = rows + static_cast<double>(context_tokens);
@@ -30,10 +31,11 @@ Costs model_costs(const Geometry& g, const Tiles& tiles, std::int64_t new_tokens
   Costs costs;
   costs.expanded = 1e-9 * (rates.attend * heads * padded(rows) * seen * qk_v +
                            rates.project * heads * projected * rank * up + rates.latent_key * keys);
-  const double products = rates.product * rows * heads * rank * up;
+  const double products = product_rates.product * rows * heads * rank * up;
   if (new_tokens * g.num_heads <= tiles.few_rows) {
     const double groups = std::ceil(rows * heads / kFewGroup) * kFewGroup;
-    costs.absorbed = 1e-9 * (rates.few * groups * seen * latent + rates.few_key * keys + products);
+    costs.absorbed = 1e-9 * (product_rates.few * groups * seen * latent +
+                             product_rates.few_key * keys + products);
   } else {
     const double units = std::ceil(rows * heads / static_cast<double>(kFoldedChunk));
     costs.absorbed = 1e-9 * (rates.fold * padded(rows * heads) * seen * latent +

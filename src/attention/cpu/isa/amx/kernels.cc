@@ -273,15 +273,12 @@ double probe_peak(DType, double milliseconds) {
 extern const Kernels kAmxKernels = [] {
   Kernels table = TileKernels<Amx>::kernels();
   table.probe_peak = probe_peak;
-  // Of an Emerald Rapids Xeon; few rows and products are the next table's.
+  // Of an Emerald Rapids Xeon; those of few rows and products are in the table that has them.
   table.rates = {.attend = 0.0018,
                  .project = 0.0019,
                  .latent_key = 100,
                  .fold = 0.0024,
                  .fold_key = 250,
-                 .few = 0.0172,
-                 .few_key = 130,
-                 .product = 0.034,
                  .row_granule = 16};
   return table;
 }();
