@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "config/json.h"
 #include "config/softmax_scale.h"
@@ -188,10 +188,11 @@ Result<ModelConfig> read(const json::Value& top) {
   Result<Yarn> yarn = read_yarn(reader);
   if (!yarn) return yarn.error();
   config.softmax_scale = softmax_scale(config.dims, yarn->factor, yarn->mscale_all_dim);
-  if (!std::isfinite(config.softmax_scale)) {
-    return Error{
-        ErrorCode::kOutOfRange, "mscale_all_dim",
-        fmt::format("mscale_all_dim {} makes the softmax scale infinite", yarn->mscale_all_dim)};
+  // Attention takes it as a float.
+  if (!(config.softmax_scale <= static_cast<double>(std::numeric_limits<float>::max()))) {
+    return Error{ErrorCode::kOutOfRange, "mscale_all_dim",
+                 fmt::format("mscale_all_dim {} makes the softmax scale more than a float can hold",
+                             yarn->mscale_all_dim)};
   }
   return config;
 }

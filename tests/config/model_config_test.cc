@@ -124,8 +124,10 @@ std::vector<Bad> bad_configs() {
                    "rope_scaling.factor"});
   cases.push_back({yarn({{"type", "yarn"}, {"mscale_all_dim", 1}, {"factor", 0}}), kOutOfRange,
                    "rope_scaling.factor"});
-  cases.push_back({yarn({{"type", "yarn"}, {"mscale_all_dim", 1e300}, {"factor", 40}}), kOutOfRange,
-                   "mscale_all_dim"});
+  for (const double huge : {1e300, 1e25}) {  // beyond double, beyond the float attention takes
+    cases.push_back({yarn({{"type", "yarn"}, {"mscale_all_dim", huge}, {"factor", 40}}),
+                     kOutOfRange, "mscale_all_dim"});
+  }
   cases.push_back({Json(5), kWrongType, ""});
   cases.push_back({Json(nullptr), kWrongType, ""});
   cases.push_back({Json::object(), kNotMla, ""});

@@ -4,7 +4,7 @@
 //
 //   C [keys, dq]        float rows, as they lie in the cache
 //   S^T = C q'^T        tiles of kTileKeys keys by a group of kGroup query rows
-//   P^T = 2^(c S^T - m) down the columns: m and l of a group are vectors
+//   P^T = 2^(c (S^T - m)) down the columns: m and l of a group are vectors
 //   O += P C            tiles of kTileRows rows by two vectors of the first dv columns of C
 //
 // Queries are packed as [rows / kGroup][dq][kGroup]. The state is that of flash.h.
@@ -18,6 +18,7 @@ namespace {
 template <class Isa>
 struct Few {
   using Vec = typename Isa::Vec;
+  using Scale = typename Flash<Isa>::Scale;
   static constexpr Index kLanes = Isa::kLanes;
   static constexpr Index kGroup = 16;
   static constexpr Index kVecs = kGroup / kLanes;
@@ -93,6 +94,8 @@ struct Few {
     const Layout<Isa> layout(shape);
     const Memory at(layout, shape, memory);
     const typename Flash<Isa>::State result(layout, state);
+    const Scale factors(scale);
+    *result.scale = factors.size;
     const Index row_bytes = shape.qk_head_dim * (shape.dtype == DType::kFloat32 ? 4 : 2);
     for (Index first = 0; first < step.keys; first += kKeys) {
       const Index keys = smaller(kKeys, step.keys - first);
@@ -102,7 +105,7 @@ struct Few {
       for (Index row = 0; row < step.rows; row += kGroup) {
         const Index rows = smaller(kGroup, step.rows - row);
         multiply_qk(at, shape.qk_head_dim, row, keys, &ahead);
-        softmax(layout, at, scale, {row, rows, keys}, result);
+        softmax(layout, at, factors, {row, rows, keys}, result);
         multiply_pv(layout, at, {row, rows, keys}, result, &ahead);
       }
     }
@@ -166,12 +169,10 @@ struct Few {
     Index keys = 0;
   };
 
-  static void softmax(const Layout<Isa>& layout, const Memory& at, float scale, const Group& group,
-                      const typename Flash<Isa>::State& state) {
-    float c = scale * 1.44269504088896341f;
-    if (!(c > 0)) {  // the maximum of c s is not at the maximum of s
-      for (Index i = 0; i < group.keys * kGroup; ++i) at.scores[i] *= c;
-      c = 1;
+  static void softmax(const Layout<Isa>& layout, const Memory& at, const Scale& scale,
+                      const Group& group, const typename Flash<Isa>::State& state) {
+    if (scale.sign != 1) {
+      for (Index i = 0; i < group.keys * kGroup; ++i) at.scores[i] *= scale.sign;
     }
     for (int v = 0; v < kVecs; ++v) {
       float* const s = at.scores + v * kLanes;
@@ -179,22 +180,19 @@ struct Few {
       for (Index j = 0; j < group.keys; ++j) {
         highest = Isa::max(highest, Isa::load(s + j * kGroup));
       }
-      alignas(64) float minus_m[kLanes] = {};
-      Isa::store(minus_m, Isa::mul(highest, Isa::set(c)));
+      alignas(64) float most[kLanes] = {};
+      Isa::store(most, highest);
       for (Index i = 0; i < kLanes; ++i) {
         const Index r = group.row + v * kLanes + i;
-        if (v * kLanes + i < group.rows) {
-          raise(layout, state, r, minus_m[i]);
-          minus_m[i] = state.m[r] == Flash<Isa>::kEmpty ? 0 : -state.m[r];
-        } else {
-          minus_m[i] = 0;
-        }
+        const bool live = v * kLanes + i < group.rows;
+        if (live) Flash<Isa>::raise(layout, scale, most[i], state, r);
+        most[i] = live && state.m[r] != Flash<Isa>::kEmpty ? state.m[r] : 0;
       }
-      const Vec factor = Isa::set(c);
-      const Vec shift = Isa::load(minus_m);
+      const Vec c = Isa::set(scale.c);
+      const Vec m = Isa::load(most);
       Vec sum = Isa::set(0);
       for (Index j = 0; j < group.keys; ++j) {
-        const Vec p = Isa::exp2(Isa::scale(Isa::load(s + j * kGroup), factor, shift));
+        const Vec p = Isa::exp2(Isa::mul(Isa::sub(Isa::load(s + j * kGroup), m), c));
         sum = Isa::add(sum, p);
         Isa::store(s + j * kGroup, p);
       }
@@ -204,13 +202,6 @@ struct Few {
         state.l[group.row + v * kLanes + i] += sums[i];
       }
     }
-  }
-
-  static void raise(const Layout<Isa>& layout, const typename Flash<Isa>::State& state, Index r,
-                    float max) {
-    if (max <= state.m[r] + Flash<Isa>::kLazy) return;
-    if (state.m[r] != Flash<Isa>::kEmpty) Flash<Isa>::rescale(layout, state, r, max);
-    state.m[r] = max;
   }
 
   static void multiply_pv(const Layout<Isa>& layout, const Memory& at, const Group& group,

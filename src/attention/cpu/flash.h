@@ -3,12 +3,13 @@
 // time, so that S and P stay in the first caches:
 //
 //   S = Q K^T      one outer-product tile [kMr, kNr] after another, inner dimension Dq
-//   P = 2^(c S - m), m the running maximum of c S, c = scale log2(e); l += sum(P)
+//   P = 2^(c (S - m)), m the running maximum of S, c = scale log2(e); l += sum(P)
 //   O += P V       the same tiles, inner dimension keys
 //
 // A key costs Dq + Dv multiply-adds a row and some ten vector operations in kLanes rows of P. O and
-// l are rescaled only when the maximum grows by more than kLazy, so that P stays below 2^kLazy; the
-// sum is exact all the same. Keys a row does not see are never added: their P is 0 by selection.
+// l are rescaled only when c m grows by more than kLazy, so that P stays below 2^kLazy; the sum is
+// exact all the same. S - m comes before c: no scale, however large, makes P of the maximum differ
+// from 1. Keys a row does not see are never added: their P is 0 by selection.
 #pragma once
 
 #include "attention/cpu/panels.h"
@@ -24,17 +25,38 @@ struct Flash {
   static constexpr float kLazy = 8;
   static constexpr float kEmpty = -__builtin_inff();
 
-  // m and l [block_q], then o [block_q, dv].
+  // What multiplies the scores, never negative: those of a negative scale change their sign.
+  struct Scale {
+    explicit Scale(float given)
+        : sign(given < 0   ? -1
+               : given > 0 ? 1
+                           : 0),
+          size(sign == 0 ? 0 : sign * given),
+          c(sign == 0 ? 1 : smaller(size, kMost / kLog2E) * kLog2E) {}
+    float sign;  // 0: all scores count as 0
+    float size;  // |scale|
+    float c;     // |scale| log2(e), finite
+
+    static float smaller(float a, float b) { return a < b ? a : b; }
+  };
+  static constexpr float kLog2E = 1.44269504088896341f;
+  static constexpr float kMost = __FLT_MAX__;
+
+  // |scale|, then m and l [block_q], then o [block_q, dv].
   struct State {
     State(const Layout<Isa>& layout, void* memory)
-        : m(static_cast<float*>(memory)), l(m + layout.block_q), o(l + layout.block_q) {}
-    float* m;  // in units of log2: the maximum of c s, not raised for less than kLazy
+        : scale(static_cast<float*>(memory)),
+          m(scale + 16),
+          l(m + layout.block_q),
+          o(l + layout.block_q) {}
+    float* scale;
+    float* m;  // in units of s: the maximum, not raised where that is less than kLazy for P
     float* l;
     float* o;
   };
 
   static Index state_bytes(const Layout<Isa>& layout) {
-    return round_up(layout.block_q * (2 + layout.dv) * Index{sizeof(float)}, 64);
+    return round_up((16 + layout.block_q * (2 + layout.dv)) * Index{sizeof(float)}, 64);
   }
   // S, and where P has elements of its own, P.
   static Index scratch_bytes(const Layout<Isa>& layout) {
@@ -46,6 +68,7 @@ struct Flash {
   static void begin(const Shape& shape, Index rows, void* memory) {
     const Layout<Isa> layout(shape);
     const State state(layout, memory);
+    *state.scale = 0;
     for (Index r = 0; r < rows; ++r) {
       state.m[r] = kEmpty;
       state.l[r] = 0;
@@ -64,6 +87,8 @@ struct Flash {
   static void step(const Shape& shape, float scale, const Step& step, void* memory, void* scratch) {
     const Layout<Isa> layout(shape);
     const State state(layout, memory);
+    const Scale factors(scale);
+    *state.scale = factors.size;
     Strip strip;
     strip.s = static_cast<float*>(scratch);
     if constexpr (Isa::kPack == 1) {
@@ -75,7 +100,7 @@ struct Flash {
     for (strip.first = 0; strip.first < step.rows; strip.first += Isa::kStrip) {
       strip.rows = smaller(Isa::kStrip, step.rows - strip.first);
       multiply_qk(layout, step, strip);
-      softmax(layout, scale, step, strip, state);
+      softmax(layout, factors, step, strip, state);
       multiply_pv(layout, step, strip, state);
     }
   }
@@ -194,8 +219,8 @@ struct Flash {
     }
   }
 
-  static void softmax(const Layout<Isa>& layout, float scale, const Step& step, const Strip& strip,
-                      const State& state) {
+  static void softmax(const Layout<Isa>& layout, const Scale& scale, const Step& step,
+                      const Strip& strip, const State& state) {
     for (Index r = 0; r < strip.rows; ++r) {
       const Index tile_end = smaller(r / Isa::kMr * Isa::kMr + Isa::kMr, strip.rows);
       Row row;
@@ -214,12 +239,10 @@ struct Flash {
     Index end = 0;   // keys that its tile multiplies: P is 0 from seen on
   };
 
-  static void softmax_row(const Layout<Isa>& layout, float scale, const Row& row,
+  static void softmax_row(const Layout<Isa>& layout, const Scale& scale, const Row& row,
                           const State& state, Index r) {
-    float c = scale * 1.44269504088896341f;
-    if (!(c > 0)) {  // the maximum of c s is not at the maximum of s
-      for (Index j = 0; j < row.seen; ++j) row.s[j] *= c;
-      c = 1;
+    if (scale.sign != 1) {
+      for (Index j = 0; j < row.seen; ++j) row.s[j] *= scale.sign;
     }
     const Index vectors_end = round_up(row.seen, kLanes);
     for (Index j = row.seen; j < vectors_end; ++j) row.s[j] = kEmpty;
@@ -228,19 +251,14 @@ struct Flash {
     for (Index j = 0; j < vectors_end; j += kLanes) {
       highest = Isa::max(highest, Isa::load(row.s + j));
     }
-    const float max = Isa::maximum(highest) * c;
-    if (!(max <= state.m[r] + kLazy)) {
-      if (state.m[r] != kEmpty) rescale(layout, state, r, max);
-      state.m[r] = max;
-    }
+    raise(layout, scale, Isa::maximum(highest), state, r);
 
     // With every score at -inf there is no maximum to subtract, and P is 0.
-    const float m = state.m[r] == kEmpty ? 0 : state.m[r];
-    const Vec factor = Isa::set(c);
-    const Vec minus_m = Isa::set(-m);
+    const Vec m = Isa::set(state.m[r] == kEmpty ? 0 : state.m[r]);
+    const Vec c = Isa::set(scale.c);
     Vec sum = Isa::set(0);
     for (Index j = 0; j < vectors_end; j += kLanes) {
-      const Vec p = Isa::exp2(Isa::scale(Isa::load(row.s + j), factor, minus_m));
+      const Vec p = Isa::exp2(Isa::mul(Isa::sub(Isa::load(row.s + j), m), c));
       sum = Isa::add(sum, p);
       Isa::store(row.p + j, p);
     }
@@ -249,13 +267,29 @@ struct Flash {
     for (Index j = vectors_end; j < end; ++j) row.p[j] = Element{};
   }
 
-  static void rescale(const Layout<Isa>& layout, const State& state, Index r, float max) {
-    const float factor = exp2f(state.m[r] - max);
-    state.l[r] *= factor;
-    float* const o = state.o + r * layout.dv;
-    for (Index d = 0; d < layout.dv; d += kLanes) {
-      Isa::store(o + d, Isa::mul(Isa::load(o + d), Isa::set(factor)));
+  // Makes max the maximum of row r where it exceeds the one there is by enough to matter.
+  static void raise(const Layout<Isa>& layout, const Scale& scale, float max, const State& state,
+                    Index r) {
+    if ((max - state.m[r]) * scale.c <= kLazy) return;
+    if (state.m[r] != kEmpty) {
+      const float factor = exp2f((state.m[r] - max) * scale.c);
+      state.l[r] *= factor;
+      float* const o = state.o + r * layout.dv;
+      for (Index d = 0; d < layout.dv; d += kLanes) {
+        Isa::store(o + d, Isa::mul(Isa::load(o + d), Isa::set(factor)));
+      }
     }
+    state.m[r] = max;
+  }
+
+  // scale m + ln(l). Beyond the range of float it is the nearest number: an infinite lse means a
+  // row that sees nothing.
+  static float lse(const State& state, Index r) {
+    if (state.l[r] == 0) return kEmpty;
+    const double exact =
+        static_cast<double>(*state.scale) * static_cast<double>(state.m[r]) + logf(state.l[r]);
+    const double most = static_cast<double>(kMost);
+    return static_cast<float>(exact > most ? most : exact < -most ? -most : exact);
   }
 
   static void finish(const Shape& shape, Index rows, const void* memory, DType out_dtype,
@@ -269,9 +303,7 @@ struct Flash {
       const float l = state.l[r];
       const float inverse = l == 0 ? 0 : 1 / l;
       store_row<Isa>(state.o + r * layout.dv, inverse, shape.v_head_dim, out_dtype, out_rows[r]);
-      if (lse_rows != nullptr) {
-        *lse_rows[r] = l == 0 ? kEmpty : 0.693147180559945309f * (state.m[r] + log2f(l));
-      }
+      if (lse_rows != nullptr) *lse_rows[r] = lse(state, r);
     }
   }
 };

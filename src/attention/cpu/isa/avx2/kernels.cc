@@ -26,7 +26,6 @@ struct Avx2 : Blocks {
   static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
   static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }  // b where either is NaN
   static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
-  static Vec scale(Vec a, Vec b, Vec c) { return fma(a, b, c); }  // rounded once
   static float sum(Vec a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));

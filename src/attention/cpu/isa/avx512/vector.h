@@ -24,7 +24,6 @@ struct Avx512Vector : Blocks {
   static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
   static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }  // b where either is NaN
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-  static Vec scale(Vec a, Vec b, Vec c) { return fma(a, b, c); }  // rounded once
   static float sum(Vec a) { return _mm512_reduce_add_ps(a); }
   static float maximum(Vec a) { return _mm512_reduce_max_ps(a); }
   static Vec exponent_from_low_bits(Vec a) {

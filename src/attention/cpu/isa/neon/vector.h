@@ -27,7 +27,6 @@ struct NeonVector : Blocks {
   static Vec mul(Vec a, Vec b) { return vmulq_f32(a, b); }
   static Vec max(Vec a, Vec b) { return vmaxq_f32(a, b); }  // NaN where either is NaN
   static Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
-  static Vec scale(Vec a, Vec b, Vec c) { return fma(a, b, c); }  // rounded once
   static float sum(Vec a) { return vaddvq_f32(a); }
   static float maximum(Vec a) { return vmaxvq_f32(a); }
   static Vec exponent_from_low_bits(Vec a) {

@@ -65,13 +65,6 @@ struct Lanes {
   static Vec fma(Vec a, Vec b, Vec c) {
     return each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
   }
-  // a * b + c rounded once: a and c are large and nearly cancel.
-  static Vec scale(Vec a, Vec b, Vec c) {
-    return each([&](int i) {
-      return static_cast<float>(static_cast<double>(a.v[i]) * static_cast<double>(b.v[i]) +
-                                static_cast<double>(c.v[i]));
-    });
-  }
   static float sum(Vec a) {
     float total = 0;
     for (int i = 0; i < N; ++i) total += a.v[i];
