@@ -35,11 +35,14 @@ inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The rows of one span's softmax, done a few at a time. What limits a step is the number of
 // instructions beside its multiplies: the rows are unrolled, and no operand is overwritten that is
-// needed again.
+// needed again. 32 rows are spread over the 5 steps of Dq = 192 that can have some: a multiply
+// hides one row and a half, not two.
 template <class Isa>
 struct SpanSoftmax {
   using Vec = typename Isa::Vec;
-  static constexpr std::int64_t kRowsASlot = 2;
+  static constexpr std::int64_t kRowsAStep = 6;
+  // The first row of each slot.
+  static constexpr int kSlots[5] = {0, 2, 3, 5, kRowsAStep};
 
   // Of the next row.
   const std::byte* s = nullptr;         // two tiles of each of two columns of 16 keys
@@ -52,24 +55,34 @@ struct SpanSoftmax {
   Vec scale = Isa::set1(0.0f);          // with log2(e)
   Vec most = Isa::set1(0.0f);           // largest sum of two weights so far, lane by lane
 
-  std::int64_t left() const { return rows; }
+  bool fills_step() const { return rows >= kRowsAStep; }
 
-  // The rows of one of the slots that lie before the next advance().
   template <int kSlot>
   [[gnu::always_inline]] void run() {
-    constexpr int kRow = kSlot * kRowsASlot;
-    static_assert(kRowsASlot == 2);
+    constexpr int kRow = kSlots[kSlot];
+    static_assert(kSlots[kSlot + 1] - kRow <= 2);
     if (seen) {
       one<true, kRow>();
-      one<true, kRow + 1>();
+      if constexpr (kSlots[kSlot + 1] - kRow == 2) one<true, kRow + 1>();
     } else {
       one<false, kRow>();
-      one<false, kRow + 1>();
+      if constexpr (kSlots[kSlot + 1] - kRow == 2) one<false, kRow + 1>();
     }
   }
 
-  [[gnu::always_inline]] void advance(std::int64_t slots) {
-    const std::int64_t count = slots * kRowsASlot;
+  [[gnu::always_inline]] void advance_step() { advance(kRowsAStep); }
+
+  [[gnu::always_inline]] void finish() {
+    for (; rows > 0; advance(1)) {
+      if (seen) {
+        one<true, 0>();
+      } else {
+        one<false, 0>();
+      }
+    }
+  }
+
+  [[gnu::always_inline]] void advance(std::int64_t count) {
     s += count * 64;
     p += count * 64;
     base += count;
@@ -112,7 +125,7 @@ class GroupStep {
  public:
   GroupStep(const Geometry& geometry, float scale, void* scratch)
       : geometry_(geometry), scratch_(static_cast<Scratch*>(scratch)), product_(scratch_->spill) {
-    softmax_.scale = Isa::set1(scale * kLog2E);
+    scale_ = Isa::set1(scale * kLog2E);
   }
 
   // A group's rows against all keys of a panel; `visible` as in Step, or null.
@@ -141,36 +154,44 @@ class GroupStep {
   void flush() { product_.flush(); }
 
  private:
-  // P of a stripe.
+  // P of a stripe. The softmax of a span begins when the first step of the next one has stored its
+  // scores and ends in the first step of the one after that.
   void weigh(const std::byte* queries, const std::byte* keys, std::int64_t key,
              std::int64_t count) {
-    for (std::int64_t j = 0; j * kSpan < count; ++j) {
-      product_.template multiply<false>(queries, keys, geometry_.qk_cells, scratch_->s[j & 1],
-                                        softmax_);
+    key_ = key;
+    count_ = count;
+    const std::int64_t spans = (count + kSpan - 1) / kSpan;
+    SpanSoftmax<Isa> softmax;
+    for (std::int64_t j = 0; j < spans; ++j) {
+      softmax = product_.template multiply<false>(
+          queries, keys, geometry_.qk_cells,
+          scratch_->s[j & 1], [&]() __attribute__((always_inline)) {
+            if (j > 1) end_span(j - 2, softmax);
+            return j > 0 ? begin_span(j - 1) : SpanSoftmax<Isa>();
+          });
       keys += geometry_.qk_cells * kCellBytes;
-      if (j > 0) end_span();
-      begin_span(j, key + j * kSpan, count - j * kSpan);
     }
     product_.flush();
-    run_softmax();
-    end_span();
+    if (spans > 1) end_span(spans - 2, softmax);
+    end_span(spans - 1, begin_span(spans - 1));
   }
 
   void add_values(const std::byte* values, std::int64_t spans) {
     for (std::int64_t d = 0; d < geometry_.v_cells; ++d) {
-      product_.template multiply<true>(scratch_->p[0], values, spans, o_ + d * 2 * kCellBytes,
-                                       softmax_);
+      product_.template multiply<true>(scratch_->p[0], values, spans, o_ + d * 2 * kCellBytes);
       values += geometry_.panel_spans * kCellBytes;
     }
   }
 
-  void begin_span(std::int64_t index, std::int64_t first_key, std::int64_t keys_left) {
-    span_ = index;
-    start_softmax();
+  [[gnu::always_inline]] SpanSoftmax<Isa> begin_span(std::int64_t span) {
+    const std::int64_t first_key = key_ + span * kSpan;
+    const std::int64_t keys_left = count_ - span * kSpan;
     const bool all = keys_left >= kSpan && (!visible_ || visible_[0] >= first_key + kSpan);
-    softmax_.seen = all ? nullptr : scratch_->seen;
-    if (all) return;
-    const std::int64_t keys = keys_left < kSpan ? keys_left : kSpan;
+    if (!all) mark_seen(first_key, keys_left < kSpan ? keys_left : kSpan);
+    return softmax_of(span, all ? nullptr : scratch_->seen);
+  }
+
+  void mark_seen(std::int64_t first_key, std::int64_t keys) {
     for (std::int64_t r = 0; r < kGroupRows; ++r) {
       std::int64_t n = keys;
       if (visible_) {
@@ -181,54 +202,52 @@ class GroupStep {
     }
   }
 
-  void start_softmax() {
-    softmax_.s = scratch_->s[span_ & 1];
-    softmax_.p = scratch_->p[span_];
-    softmax_.base = stats_->base;
-    softmax_.l_in = reinterpret_cast<const std::byte*>(stats_->l[stats_->turn]);
-    softmax_.l_out = reinterpret_cast<std::byte*>(stats_->l[stats_->turn ^ 1]);
-    softmax_.rows = kGroupRows;
-    softmax_.most = Isa::set1(0.0f);
+  [[gnu::always_inline]] SpanSoftmax<Isa> softmax_of(std::int64_t span, const std::uint32_t* seen) {
+    SpanSoftmax<Isa> softmax;
+    softmax.s = scratch_->s[span & 1];
+    softmax.p = scratch_->p[span];
+    softmax.base = stats_->base;
+    softmax.l_in = reinterpret_cast<const std::byte*>(stats_->l[stats_->turn]);
+    softmax.l_out = reinterpret_cast<std::byte*>(stats_->l[stats_->turn ^ 1]);
+    softmax.seen = seen;
+    softmax.rows = kGroupRows;
+    softmax.scale = scale_;
+    return softmax;
   }
 
-  void run_softmax() {
-    for (; softmax_.left() > 0; softmax_.advance(1)) softmax_.template run<0>();
-  }
-
-  void end_span() {
-    if (Isa::any_above(softmax_.most, kMostWeight)) redo_span();
+  [[gnu::always_inline]] void end_span(std::int64_t span, SpanSoftmax<Isa> softmax) {
+    softmax.finish();
+    if (Isa::any_above(softmax.most, kMostWeight)) redo_span(span, softmax.seen != nullptr);
     stats_->turn ^= 1;
   }
 
   // ---- Rare: a row has outgrown its base --------------------------------------------------------
 
   // Such rows get the true maximum so far, and what has been summed follows.
-  void redo_span() {
-    const std::uint32_t* seen = softmax_.seen ? scratch_->seen : nullptr;
-    const std::byte* s = scratch_->s[span_ & 1];
+  [[gnu::noinline]] void redo_span(std::int64_t span, bool masked) {
+    const std::uint32_t* seen = masked ? scratch_->seen : nullptr;
+    const std::byte* s = scratch_->s[span & 1];
     for (std::int64_t r = 0; r < kGroupRows; ++r) {
       const std::uint32_t bits = seen ? seen[r] : 0xffffffffu;
       const Vec never = Isa::set1(-kInfinity);
-      const Vec s0 = Isa::mul(Isa::load(s + r * 64), softmax_.scale);
-      const Vec s1 = Isa::mul(Isa::load(s + kCellBytes + r * 64), softmax_.scale);
+      const Vec s0 = Isa::mul(Isa::load(s + r * 64), scale_);
+      const Vec s1 = Isa::mul(Isa::load(s + kCellBytes + r * 64), scale_);
       const float most =
           Isa::reduce_max(Isa::max(Isa::select(bits & 0xffff, s0, never),
                                    Isa::max(Isa::select(bits >> 16, s1, never), never)));
       const float before = -stats_->base[r];
       if (!(most > before + kRebaseGrowth)) continue;
       stats_->base[r] = -most;
-      if (before != -kInfinity) rescale(r, ::exp2f(before - most));
+      if (before != -kInfinity) rescale(span, r, ::exp2f(before - most));
     }
-    start_softmax();
-    softmax_.seen = seen;
-    run_softmax();
+    softmax_of(span, seen).finish();
   }
 
-  void rescale(std::int64_t r, float factor) {
+  void rescale(std::int64_t span, std::int64_t r, float factor) {
     const Vec w = Isa::set1(factor);
     const auto scale = [w](std::byte* x) { Isa::store(x, Isa::mul(Isa::load(x), w)); };
     scale(reinterpret_cast<std::byte*>(stats_->l[stats_->turn][r]));
-    for (std::int64_t j = 0; j < span_; ++j) {
+    for (std::int64_t j = 0; j < span; ++j) {
       std::byte* p = scratch_->p[j] + r * 64;
       const Vec p0 = Isa::mul(Isa::load_bf16(p), w);
       const Vec p1 = Isa::mul(Isa::load_bf16(p + 32), w);
@@ -258,13 +277,15 @@ class GroupStep {
   const Geometry& geometry_;
   Scratch* scratch_;
   TileProduct<Isa> product_;
-  SpanSoftmax<Isa> softmax_;
+  Vec scale_;  // with log2(e)
   // the group at hand
   const std::int32_t* visible_ = nullptr;
   std::int64_t rows_ = 0;
   std::byte* o_ = nullptr;
   GroupStats* stats_ = nullptr;
-  std::int64_t span_ = 0;  // whose softmax is under way
+  // the stripe
+  std::int64_t key_ = 0;
+  std::int64_t count_ = 0;
 };
 
 }  // namespace

@@ -27,8 +27,8 @@ inline constexpr std::int64_t kTileRows = 16;   // of A and C; also columns of B
 inline constexpr std::int64_t kTileDepth = 32;  // bf16 elements of a row of A
 inline constexpr std::int64_t kGroupRows = 32;  // query rows that travel together
 inline constexpr std::int64_t kSpan = 32;       // keys of one softmax step
-// Keys between two visits of o: 16 KiB of P for a group, a third of L1.
-inline constexpr std::int64_t kStripe = 256;
+// Keys between two visits of o, which are two passes of 16 KiB through L1.
+inline constexpr std::int64_t kStripe = 512;
 inline constexpr std::int64_t kStripeSpans = kStripe / kSpan;
 
 // The sums of a group beside o.
@@ -53,7 +53,7 @@ struct Geometry {
       : qk_cells((shape.qk_head_dim + kTileDepth - 1) / kTileDepth),
         v_cells((shape.v_head_dim + 2 * kTileRows - 1) / (2 * kTileRows)) {
     // A panel of up to 512 KiB and a query block of up to 512 KiB share an L2 of 2 MiB.
-    panel_spans = 2 * kStripeSpans;
+    panel_spans = kStripeSpans;
     while (panel_spans > 1 && panel_spans * span_bytes() > kMostBytes) panel_spans /= 2;
     groups = 8;
     while (groups > 1 && groups * (group_query_bytes() + group_state_bytes()) > kMostBytes) {

@@ -19,17 +19,22 @@ namespace {
 // Rounds the tiles of a product into a cell of B, a row of pairs at a time.
 template <class Isa>
 struct PairRows {
+  static constexpr std::int64_t kRowsAStep = 8;
+
   const std::byte* c = nullptr;  // [2 columns][32 rows][16]
   std::byte* cell = nullptr;
   std::int64_t row = 32;  // of 2 columns of 16 pairs
 
-  std::int64_t left() const { return 32 - row; }
+  bool fills_step() const { return row <= 32 - kRowsAStep; }
   template <int kSlot>
   [[gnu::always_inline]] void run() {
     one(row + 2 * kSlot);
     one(row + 2 * kSlot + 1);
   }
-  void advance(std::int64_t slots) { row += 2 * slots; }
+  void advance_step() { row += kRowsAStep; }
+  void finish() {
+    for (; row < 32; ++row) one(row);
+  }
   [[gnu::always_inline]] void one(std::int64_t r) {
     const std::byte* from = c + r * 128;
     Isa::store_pairs(cell + r * 64, Isa::load(from), Isa::load(from + 64));
@@ -106,7 +111,7 @@ class Projection {
       }
     }
     product_.flush();
-    for (; rows_.left() > 0; rows_.advance(1)) rows_.template run<0>();
+    rows_before().finish();
     add_rope(latents + 2 * geometry_.panel_spans * l_bytes, spans, panel);
   }
 
@@ -182,9 +187,15 @@ class Projection {
 
   // A product of L/32 cells; its rounded tiles reach the panel during the next one.
   void multiply(const std::byte* a, const std::byte* b, std::byte* cell) {
+    auto left = product_.template multiply<false>(a, b, l_cells_, c_[turn_ ^ 1],
+                                                  [&] { return rows_before(); });
+    left.finish();
     turn_ ^= 1;
-    product_.template multiply<false>(a, b, l_cells_, c_[turn_], rows_);
-    rows_ = {c_[turn_], cell, 0};
+    cell_before_ = cell;
+  }
+
+  PairRows<Isa> rows_before() const {
+    return {c_[turn_], cell_before_, cell_before_ != nullptr ? 0 : 32};
   }
 
   // The rope part of K; it shares a cell with the nope part where nope is no multiple of 32.
@@ -225,7 +236,7 @@ class Projection {
   alignas(64) std::byte c_[2][2 * kCellBytes];
   alignas(64) std::byte spill_[2 * kCellBytes];
   TileProduct<Isa> product_{spill_};
-  PairRows<Isa> rows_;
+  std::byte* cell_before_ = nullptr;  // where the tiles of the last product go
   int turn_ = 0;
 };
 

@@ -2,9 +2,9 @@
 // Each loaded tile is used twice and four independent sums hide the latency of a multiply.
 //
 // A multiply takes 16 cycles in which 16 vector instructions are free, so a filler (rows of a
-// softmax, rows to be rounded) is dealt out between multiplies. The tiles of a product are stored
-// while the next one has begun: a store straight after its product stands in the way (measured on
-// Emerald Rapids, Dq = 192: 84 % of peak, against 94 % this way).
+// softmax, rows to be rounded) is dealt out between multiplies, in slots: four a step. The tiles of
+// a product are stored while the next one has begun: a store straight after its product stands in
+// the way (measured on Emerald Rapids, Dq = 192: 84 % of peak, against 94 % this way).
 #pragma once
 
 #include "attention/cpu/isa/amx/layout.h"
@@ -19,12 +19,13 @@ class TileProduct {
   explicit TileProduct(std::byte* spill) : spill_(spill), pending_(spill) {}
 
   // C = A B, or C += A B. C is two columns of two tiles each; it reaches memory when the next
-  // product has started, or with flush(). The filler is run to its end, four slots a step and not
-  // before the tiles of the product before are stored; its slots are a multiple of four.
-  template <bool kAccumulate, class Filler>
-  [[gnu::always_inline]] void multiply(const std::byte* a, const std::byte* b, std::int64_t steps,
-                                       std::byte* c, Filler& whole_filler) {
-    Filler filler = whole_filler;  // a copy the compiler can keep in registers
+  // product has started, or with flush(). When the first step has stored the tiles of the product
+  // before, started() gives a filler, which may read them and is dealt out over the other steps;
+  // what is left of it is returned. Fillers are values: a struct copied from memory that was just
+  // written waits for every store before it, tiles included.
+  template <bool kAccumulate, class Started>
+  [[gnu::always_inline]] auto multiply(const std::byte* a, const std::byte* b, std::int64_t steps,
+                                       std::byte* c, Started started) {
     tiles_.template load<4>(a);
     tiles_.template load_once<6>(b);
     start<kAccumulate, 0>(c);
@@ -38,18 +39,25 @@ class TileProduct {
     start<kAccumulate, 3>(c);
     tiles_.template multiply<3, 5, 7>();
     pending_ = c;
+    auto filler = started();
     for (std::int64_t i = 1; i < steps; ++i) {
       a += kCellBytes;
       b += kCellBytes;
-      if (filler.left() > 0) {
+      if (filler.fills_step()) {
         step<true>(a, b, filler);
-        filler.advance(4);
+        filler.advance_step();
       } else {
         step<false>(a, b, filler);
       }
     }
-    for (; filler.left() > 0; filler.advance(1)) filler.template run<0>();
-    whole_filler = filler;
+    return filler;
+  }
+
+  // The same with nothing between the multiplies.
+  template <bool kAccumulate>
+  [[gnu::always_inline]] void multiply(const std::byte* a, const std::byte* b, std::int64_t steps,
+                                       std::byte* c) {
+    multiply<kAccumulate>(a, b, steps, c, [] { return Nothing(); });
   }
 
   // Stores the tiles of the last product.
@@ -62,6 +70,13 @@ class TileProduct {
   }
 
  private:
+  struct Nothing {
+    static constexpr bool fills_step() { return false; }
+    template <int kSlot>
+    void run() {}
+    void advance_step() {}
+  };
+
   template <bool kFill, class Filler>
   [[gnu::always_inline]] void step(const std::byte* a, const std::byte* b, Filler& filler) {
     tiles_.template load<4>(a);
