@@ -107,12 +107,15 @@ class Walk {
   // Up to `end`, where the keys begin that some row does not see: one may hold NaN, which step()
   // keeps from such rows and step_few() does not.
   std::int64_t attend_few(std::int64_t first, std::int64_t end) {
-    std::int64_t count = 0;
-    for (; first < end; first += count) {
-      count = std::min(kFewKeys, end - first);
+    cpu::FewStep step;
+    step.k_rows = memory_.keys.latent;
+    step.rows = row_count(0);
+    for (; first < end; first += step.keys) {
+      const std::int64_t count = std::min(kFewKeys, end - first);
       gather_joined_keys(run_, job_.request, first, count, memory_.keys);
-      kernels_.step_few(g_.absorbed_shape(), g_.scale, {memory_.keys.latent, count, row_count(0)},
-                        memory_.state(0), memory_.few);
+      step.ahead = first + count < end ? kFewKeysAhead : 0;
+      step.keys = count - step.ahead;
+      kernels_.step_few(g_.absorbed_shape(), g_.scale, step, memory_.state(0), memory_.few);
     }
     return first;
   }

@@ -19,8 +19,10 @@ struct Tiles {
   std::int64_t few_bytes = 0;
 };
 
-// Keys that the path for few rows is given at a time.
-inline constexpr std::int64_t kFewKeys = 512;
+// Keys that the path for few rows is given at a time, and how many of them are given once more, to
+// begin the next time: it fetches them meanwhile.
+inline constexpr std::int64_t kFewKeys = 576;
+inline constexpr std::int64_t kFewKeysAhead = 64;
 
 inline Tiles tiles_of(const Geometry& g) {
   Tiles tiles;

@@ -22,14 +22,17 @@ struct Few {
   static constexpr Index kLanes = Isa::kLanes;
   static constexpr Index kGroup = 16;
   static constexpr Index kVecs = kGroup / kLanes;
-  static constexpr Index kTileKeys = kLanes == 16 ? 16 : larger(1, 8 / kVecs);
-  static constexpr Index kTileRows = kLanes == 16 ? 8 : 4;
+  static constexpr bool kWholeTiles = Isa::kPack == 1 && Isa::kNr == kGroup;
+  static constexpr Index kTileKeys = kWholeTiles    ? Index{Isa::kMr}
+                                     : kLanes == 16 ? 16
+                                                    : larger(1, 8 / kVecs);
+  static constexpr Index kTileRows = kLanes == 16 ? 8 : 6;
   static constexpr Index kKeys = 64;  // C of 576 columns is 144 KiB
   static constexpr Index kColumns =
       96;  // of C and q' at a time, so that q' stays in the first cache
   static constexpr Index kMaxRows = 64;
-  static_assert(kGroup % kLanes == 0 && Isa::kNr % (2 * kLanes) == 0 && kKeys % kTileKeys == 0 &&
-                kMaxRows <= Isa::kBlockQ);
+  static_assert(kGroup % kLanes == 0 && Isa::kNr % (2 * kLanes) == 0 &&
+                (kWholeTiles || kKeys % kTileKeys == 0) && kMaxRows <= Isa::kBlockQ);
 
   struct Memory {
     Memory(const Layout<Isa>& layout, const Shape& shape, void* memory)
@@ -70,16 +73,17 @@ struct Few {
   }
 
   // The rows of the next kKeys keys, fetched a few lines at a time while these are worked on: all
-  // at once they would wait for each other.
+  // at once they would wait for each other. Into the second cache: the first is full of q' and C.
   struct Ahead {
     const void* const* rows = nullptr;
     Index count = 0;
     Index row_bytes = 0;
+    Index pace = 0;  // lines a call
     Index row = 0;
     Index byte = 0;
-    void fetch(Index lines) {
-      for (; lines > 0 && row < count; --lines) {
-        __builtin_prefetch(static_cast<const char*>(rows[row]) + byte);
+    void fetch() {
+      for (Index line = 0; line < pace && row < count; ++line) {
+        __builtin_prefetch(static_cast<const char*>(rows[row]) + byte, 0, 2);
         byte += 64;
         if (byte >= row_bytes) {
           byte = 0;
@@ -89,6 +93,20 @@ struct Few {
     }
   };
 
+  // Each tile of S and each piece of O fetches its share.
+  static Ahead rows_after(const Shape& shape, const FewStep& step, Index next, Index keys) {
+    Ahead ahead;
+    ahead.rows = step.k_rows + next;
+    ahead.count = smaller(kKeys, step.keys + step.ahead - next);
+    ahead.row_bytes = shape.qk_head_dim * (shape.dtype == DType::kFloat32 ? 4 : 2);
+    const Index pieces = (shape.qk_head_dim + kColumns - 1) / kColumns;
+    const Index calls =
+        pieces * ((keys + kTileKeys - 1) / kTileKeys) + Layout<Isa>(shape).dv / (2 * kLanes);
+    const Index groups = (step.rows + kGroup - 1) / kGroup;
+    ahead.pace = ahead.count * (ahead.row_bytes / 64 + 1) / (groups * calls) + 1;
+    return ahead;
+  }
+
   static void step(const Shape& shape, float scale, const FewStep& step, void* state,
                    void* memory) {
     const Layout<Isa> layout(shape);
@@ -96,12 +114,10 @@ struct Few {
     const typename Flash<Isa>::State result(layout, state);
     const Scale factors(scale);
     *result.scale = factors.size;
-    const Index row_bytes = shape.qk_head_dim * (shape.dtype == DType::kFloat32 ? 4 : 2);
     for (Index first = 0; first < step.keys; first += kKeys) {
       const Index keys = smaller(kKeys, step.keys - first);
       load_keys(shape, step, first, keys, at);
-      const Index next = smaller(first + kKeys, step.keys);
-      Ahead ahead{step.k_rows + next, smaller(kKeys, step.keys - next), row_bytes};
+      Ahead ahead = rows_after(shape, step, first + keys, keys);
       for (Index row = 0; row < step.rows; row += kGroup) {
         const Index rows = smaller(kGroup, step.rows - row);
         multiply_qk(at, shape.qk_head_dim, row, keys, &ahead);
@@ -119,18 +135,43 @@ struct Few {
       convert(shape.dtype, step.k_rows[first + j], shape.qk_head_dim, row);
       for (Index d = shape.qk_head_dim; d < at.width; ++d) row[d] = 0;
     }
-    for (Index j = keys; j < round_up(keys, kTileKeys); ++j) {
+    const Index end = kWholeTiles ? keys : round_up(keys, kTileKeys);
+    for (Index j = keys; j < end; ++j) {
       memset(at.keys + j * at.width, 0, static_cast<size_t>(at.width) * sizeof(float));
     }
   }
 
   static void multiply_qk(const Memory& at, Index dq, Index row, Index keys, Ahead* ahead) {
     const float* const queries = at.queries + row * at.width;
+    if constexpr (kWholeTiles) return multiply_qk_in_tiles(at, dq, queries, keys, ahead);
     for (Index d = 0; d < dq; d += kColumns) {
       const Index columns = smaller(kColumns, dq - d);
       for (Index key = 0; key < keys; key += kTileKeys) {
         qk_tile(at, queries + d * kGroup, {d, columns, key});
-        ahead->fetch(kTileKeys);
+        ahead->fetch();
+      }
+    }
+  }
+
+  // By the tiles of the general path, whose 16 columns are a group of rows here.
+  static void multiply_qk_in_tiles(const Memory& at, Index dq, const float* queries, Index keys,
+                                   Ahead* ahead) {
+    Product<float> product;
+    product.a_stride = at.width;
+    product.c_stride = kGroup;
+    for (Index d = 0; d < dq; d += kColumns) {
+      product.b = queries + d * kGroup;
+      product.steps = smaller(kColumns, dq - d);
+      for (Index key = 0; key < keys; key += Isa::kMr) {
+        product.a = at.keys + key * at.width + d;
+        product.c = at.scores + key * kGroup;
+        const Index live = smaller(Isa::kMr, keys - key);
+        if (d == 0) {
+          Isa::template multiply<false>(live, product);
+        } else {
+          Isa::template multiply<true>(live, product);
+        }
+        ahead->fetch();
       }
     }
   }
@@ -207,12 +248,15 @@ struct Few {
   static void multiply_pv(const Layout<Isa>& layout, const Memory& at, const Group& group,
                           const typename Flash<Isa>::State& state, Ahead* ahead) {
     for (Index d = 0; d < layout.dv; d += 2 * kLanes) {
-      ahead->fetch(2 * kLanes);
+      ahead->fetch();
       Index r = 0;
       for (; r + kTileRows <= group.rows; r += kTileRows) {
         pv_tile<kTileRows>(layout, at, group, r, d, state.o);
       }
-      for (; r < group.rows; ++r) pv_tile<1>(layout, at, group, r, d, state.o);
+      if (r < group.rows) {
+        with_rows<kTileRows>(group.rows - r,
+                             [&](auto n) { pv_tile<n.kRows>(layout, at, group, r, d, state.o); });
+      }
     }
   }
 
@@ -228,6 +272,7 @@ struct Few {
       sum[i][1] = Isa::load(to + i * layout.dv + kLanes);
     }
     for (Index j = 0; j < group.keys; ++j, p += kGroup, v += at.width) {
+      __builtin_prefetch(v + 2 * kLanes);  // for the next columns
       const Vec v0 = Isa::load(v);
       const Vec v1 = Isa::load(v + kLanes);
       for (int i = 0; i < kRows; ++i) {

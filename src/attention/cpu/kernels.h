@@ -86,9 +86,10 @@ struct MatrixRows {
 // A step of the absorbed form over few query rows that all see all of these keys. V is the first
 // v_head_dim elements of K.
 struct FewStep {
-  const void* const* k_rows = nullptr;  // [keys], Dq elements each
+  const void* const* k_rows = nullptr;  // [keys + ahead], Dq elements each
   std::int64_t keys = 0;                // any number
   std::int64_t rows = 0;                // 1..few_rows
+  std::int64_t ahead = 0;               // rows after them that the next step begins with
 };
 
 // What the prefill operator's cost model multiplies: nanoseconds of one thread, measured with
