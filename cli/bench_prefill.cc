@@ -5,6 +5,7 @@
 #include "bench/bandwidth.h"
 #include "bench/operator_case.h"
 #include "bench/sampling.h"
+#include "bench_beside.h"
 #include "command.h"
 #include "console.h"
 #include "json.h"
@@ -31,6 +32,9 @@ struct Flags {
   std::vector<std::int64_t> context = {0, 1024, 8192, 32768};
   std::int64_t heads = 16;
   double max_seconds = 2.0;
+  bool kernel = false;
+  std::vector<int> threads = {1};  // kernel
+  int samples = 5;                 // kernel
   bool json = false;
   bool html = false;
 };
@@ -230,6 +234,11 @@ int run(const Flags& flags) {
   problem.dtype = *dtype;
   const Result<RunChoice> choice = choose_for_run(problem, flags.backend, "cpu");
   if (!choice) return fail(choice.error());
+  if (flags.kernel) {
+    return bench_beside_kernel(
+        {flags.fresh, flags.context, flags.threads, flags.heads, flags.samples, flags.json},
+        *choice, *dtype);
+  }
   const Result<std::vector<Point>> points = measure_all(flags, *dtype, choice->row);
   if (!points) return fail(points.error());
   if (flags.json) {
@@ -269,9 +278,25 @@ Action declare_bench_prefill(CLI::App& app) {
       ->capture_default_str();
   CLI::Option* json = app.add_flag("--json", flags->json, "One JSON object");
   app.add_flag("--html", flags->html, "One self-contained page with the crossover")->excludes(json);
+  CLI::Option* kernel =
+      app.add_flag("--kernel", flags->kernel,
+                   "Instead of the two forms: the operator beside its attention kernel")
+          ->excludes("--html");
+  app.add_option("--threads", flags->threads, "With --kernel: numbers of threads")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->needs(kernel)
+      ->type_name("N,N")
+      ->capture_default_str();
+  app.add_option("--samples", flags->samples, "With --kernel: turns of each")
+      ->check(CLI::Range(1, 1000))
+      ->needs(kernel)
+      ->type_name("N")
+      ->capture_default_str();
   app.footer(
       "Examples:\n  mla bench prefill --backend CPU:avx2\n"
-      "  mla bench prefill --new 16,64,256 --context 8192,32768 --json");
+      "  mla bench prefill --new 16,64,256 --context 8192,32768 --json\n"
+      "  mla bench prefill --kernel --new 2048 --context 8192,32768 --threads 1,2");
   return [flags] { return run(*flags); };
 }
 
