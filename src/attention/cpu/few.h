@@ -56,14 +56,18 @@ struct Few {
     const Index dq = shape.qk_head_dim;
     for (Index first = 0; first < count; first += kGroup) {
       float* const group = to.queries + first * to.width;
-      for (Index i = 0; i < kGroup; ++i) {
-        float* const row = to.keys;
-        if (first + i < count) {
-          convert(shape.dtype, rows[first + i], dq, row);
-        } else {
-          memset(row, 0, static_cast<size_t>(dq) * sizeof(float));
-        }
-        for (Index d = 0; d < dq; ++d) group[d * kGroup + i] = row[d];
+      const Index live = smaller(kGroup, count - first);
+      if (live < kGroup) memset(group, 0, static_cast<size_t>(dq * kGroup) * sizeof(float));
+      if constexpr (kWholeTiles) {
+        for_dtype(shape.dtype, [&](auto type) {
+          pack_transposed<Isa, decltype(type)::kDType>(
+              rows + first, live, dq * decltype(type)::kSize, group, dq * kGroup);
+        });
+        continue;
+      }
+      for (Index i = 0; i < live; ++i) {
+        convert(shape.dtype, rows[first + i], dq, to.keys);
+        for (Index d = 0; d < dq; ++d) group[d * kGroup + i] = to.keys[d];
       }
     }
   }
