@@ -92,8 +92,7 @@ Needs sum_needs(const Call& call) {
   return needs;
 }
 
-int count_workers(const Needs& needs, const RunOptions& options, const Executor& executor) {
-  const int offered = options.num_threads > 0 ? options.num_threads : executor.concurrency();
+int count_workers(const Needs& needs, int offered) {
   const double useful = std::min(needs.cost / kWorkerCost + 1, static_cast<double>(needs.items));
   return useful < offered ? std::max(1, static_cast<int>(useful)) : std::max(1, offered);
 }
@@ -119,9 +118,9 @@ void take_worker_memory(Arena& arena, const Call& call, const Needs& needs, Work
   if (memory != nullptr) *memory = taken;
 }
 
-void plan_requests(Call& call, Work* works) {
+void plan_requests(Call& call, int workers, Work* works) {
   for (std::int64_t r = 0; r < call.args->num_requests; ++r) {
-    const Work work = plan_request(*call.args, call.blocking, r);
+    const Work work = plan_request(*call.args, call.blocking, r, workers);
     if (work.rows > 0) works[call.num_works++] = work;
   }
   std::sort(works, works + call.num_works, [](const Work& a, const Work& b) {
@@ -145,11 +144,12 @@ Status attend(const Kernels& kernels, const Args& args, const RunOptions& option
   plan_arena.take<Work>(args.num_requests);
   const Memory plan_memory = plan_arena.overflow() ? nullptr : allocate(plan_arena.size());
   if (plan_memory == nullptr) return out_of_memory(plan_arena);
-  plan_requests(call, reinterpret_cast<Work*>(plan_memory.get()));
-
   Executor& executor = options.executor != nullptr ? *options.executor : default_executor();
+  const int offered = options.num_threads > 0 ? options.num_threads : executor.concurrency();
+  plan_requests(call, offered, reinterpret_cast<Work*>(plan_memory.get()));
+
   const Needs needs = sum_needs(call);
-  const int workers = count_workers(needs, options, executor);
+  const int workers = count_workers(needs, offered);
 
   Arena size(nullptr);
   size.take<Lane>(workers);

@@ -260,6 +260,12 @@ void store_row(const float* o, float factor, Index n, DType dtype, void* row) {
     constexpr Index kSize = decltype(type)::kSize;
     char* const to = static_cast<char*>(row);
     Index d = 0;
+    if constexpr (requires(typename Isa::Vec v) { Isa::template store_two_as<D>(to, v, v); }) {
+      for (; d + 2 * Isa::kLanes <= n; d += 2 * Isa::kLanes) {
+        Isa::template store_two_as<D>(to + d * kSize, Isa::mul(Isa::load(o + d), Isa::set(factor)),
+                                      Isa::mul(Isa::load(o + d + Isa::kLanes), Isa::set(factor)));
+      }
+    }
     for (; d + Isa::kLanes <= n; d += Isa::kLanes) {
       Isa::template store_as<D>(to + d * kSize, Isa::mul(Isa::load(o + d), Isa::set(factor)));
     }

@@ -10,6 +10,12 @@ namespace {
 // blocks re-packs them, which costs one packing in kGroupBlocks * block_q rows.
 constexpr std::int64_t kSharedPanelBytes = std::int64_t{48} << 20;
 constexpr std::int64_t kGroupBlocks = 16;
+// Panels of a unit that a second cache of 512 KiB cannot keep come from further away for each query
+// block: then as many as kWalkBlocks walk over a panel together, in steps of which O and Q are a
+// third of the bytes. Fewer where that would leave a worker less than kItemsPerWorker items.
+constexpr std::int64_t kNearPanels = 8;
+constexpr std::int64_t kWalkBlocks = 6;
+constexpr std::int64_t kItemsPerWorker = 16;
 // A unit of at most kSplitBlocks query blocks is split over keys, kSplitKeys to an item, when that
 // gives two items or more: few rows over a long context would leave threads idle.
 constexpr std::int64_t kSplitBlocks = 3;
@@ -31,13 +37,21 @@ std::int64_t visible_pairs(const Request& request) {
   return pairs;
 }
 
+// Query blocks of an item that walk together over shared panels.
+std::int64_t walk_blocks(const Work& work, std::int64_t units, int workers) {
+  if (work.panels <= kNearPanels) return 1;
+  const std::int64_t most = std::min(kWalkBlocks, work.blocks);
+  if (workers <= 1) return most;
+  return std::clamp<std::int64_t>(units * work.blocks / (kItemsPerWorker * workers), 1, most);
+}
+
 }  // namespace
 
 bool folds_heads(const Args& args) {
   return args.num_heads > 1 && args.k.head_stride == 0 && args.v.head_stride == 0;
 }
 
-Work plan_request(const Args& args, const Blocking& blocking, std::int64_t request) {
+Work plan_request(const Args& args, const Blocking& blocking, std::int64_t request, int workers) {
   Work work;
   work.index = request;
   work.request = request_of(args, request);
@@ -60,7 +74,10 @@ Work plan_request(const Args& args, const Blocking& blocking, std::int64_t reque
     work.item_blocks = work.blocks < kGroupBlocks ? work.blocks : kGroupBlocks;
     work.items = ceil_div(work.blocks, work.item_blocks);
   } else {
-    work.items = work.blocks;
+    const std::int64_t units = work.fold == 1 ? args.num_heads : 1;
+    work.item_blocks = walk_blocks(work, units, workers);
+    work.items = ceil_div(work.blocks, work.item_blocks);
+    if (work.items == 1) work.sharing = Sharing::kGrouped;  // one panel serves, in the second cache
   }
   return work;
 }

@@ -1,6 +1,7 @@
 // What there is to do in a call, request by request, before any thread starts: which keys a row
-// sees, into how many items the request is cut, and where its packed panels live. Depends on
-// lengths, shape and kernels only, never on the number of threads, so that the bits do not either.
+// sees, into how many items the request is cut, and where its packed panels live. How many query
+// blocks an item has may depend on the number of workers, as no bit depends on it; where a sum over
+// keys is cut depends on lengths, shape and kernels only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace mla::attention::cpu {
 
 enum class Sharing : std::uint8_t {
-  kShared,   // an item is a query block; all blocks of a unit share its panels, kept until its end
+  kShared,   // an item is query blocks; all items of a unit share its panels, kept until its end
   kGrouped,  // an item is a group of query blocks that walk together over panels packed for them
   kSplit,    // an item is all query blocks and a range of keys; partial results are merged
 };
@@ -36,6 +37,7 @@ struct Work {
 // Whether all heads of a request are one unit: they share K and V.
 bool folds_heads(const Args& args);
 
-Work plan_request(const Args& args, const Blocking& blocking, std::int64_t request);
+// workers: as many as may take part.
+Work plan_request(const Args& args, const Blocking& blocking, std::int64_t request, int workers);
 
 }  // namespace mla::attention::cpu

@@ -100,8 +100,13 @@ BatchSpec ragged() { return {{5, 0, 130, 1, 300, 7}, {5, 9, 130, 0, 517, 3}, 3, 
 // One unit with many query blocks; one with few rows over many keys, which is split.
 BatchSpec lopsided() { return {{700, 3, 1}, {700, 9000, 5000}, 1, 12, 8}; }
 
+// So many panels that query blocks walk over them together, more of them the fewer workers there
+// are.
+BatchSpec walking() { return {{400, 1000}, {2700, 2600}, 2, 24, 20}; }
+
 TEST_P(EngineTest, RaggedBatchesMatchTheReference) {
-  for (const BatchSpec& spec : {ragged(), lopsided(), BatchSpec{{400}, {400}, 2, 192, 128}}) {
+  for (const BatchSpec& spec :
+       {ragged(), lopsided(), walking(), BatchSpec{{400}, {400}, 2, 192, 128}}) {
     for (bool causal : {true, false}) {
       TestBatch batch(spec);
       batch.fill(1);
@@ -114,7 +119,7 @@ TEST_P(EngineTest, RaggedBatchesMatchTheReference) {
 }
 
 TEST_P(EngineTest, BitsDoNotDependOnTheWorkers) {
-  for (const BatchSpec& spec : {ragged(), lopsided()}) {
+  for (const BatchSpec& spec : {ragged(), lopsided(), walking()}) {
     TestBatch batch(spec);
     batch.fill(2);
     expect_same_bits(batch);

@@ -61,16 +61,33 @@ struct Avx2 : Blocks {
                        _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
     } else {
       const __m256i bits = _mm256_castps_si256(a);
-      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-      const __m256i even_up =
-          _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-      const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+      const __m256i quiet =
+          _mm256_srli_epi32(_mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), 16);
       const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
-      const __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(even_up, quiet, nan), 16);
+      const __m256i high = _mm256_blendv_epi8(nearest(a), quiet, nan);
       const __m256i packed = _mm256_packus_epi32(high, high);
       const __m256i ordered = _mm256_permute4x64_epi64(packed, 0x08);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(ordered));
     }
+  }
+
+  // Both as one bfloat16 vector: the shuffles once for two, and NaN looked for before it is kept.
+  template <DType D>
+  requires(D == DType::kBFloat16) static void store_two_as(char* to, Vec a, Vec b) {
+    if (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0) {
+      store_as<D>(to, a);
+      store_as<D>(to + 16, b);
+      return;
+    }
+    const __m256i packed = _mm256_packus_epi32(nearest(a), nearest(b));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+  // The bits of the nearest bfloat16, ties to even, of a number; of a NaN, anything.
+  static __m256i nearest(Vec a) {
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
   }
 
   static void transpose(Vec (&v)[8]) {
