@@ -37,6 +37,7 @@ void check_large_scores(Trial& trial);
 void check_equal_scores(Trial& trial);
 void check_dominant_key(Trial& trial);
 void check_scales(Trial& trial);
+void check_huge_scales(Trial& trial);
 void check_wide_heads(Trial& trial);
 void check_rounding_model(Trial& trial);
 // entry.cc

@@ -103,6 +103,11 @@ void check_scales(Trial& trial) {
   }
 }
 
+// Scores that float32 holds exactly: the keys of the highest one share the row, whatever the scale.
+void check_huge_scales(Trial& trial) {
+  for (float scale : {1e8f, -1e8f, 1e30f, -1e30f}) check_values(trial, Values::kLarge, scale);
+}
+
 // Scores of up to 200: what float32 loses in a plain sum over so many dims is more than the bound.
 void check_wide_heads(Trial& trial) {
   if (!trial.any_dims()) return trial.skip("its head dims are fixed");

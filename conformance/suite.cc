@@ -46,6 +46,7 @@ constexpr Entry kEntries[] = {
     {{"equal_scores", "all scores of a row equal"}, check_equal_scores},
     {{"dominant_key", "one key far above the others"}, check_dominant_key},
     {{"scales", "zero, negative, tiny and large softmax scales"}, check_scales},
+    {{"huge_scales", "softmax scales of 1e8 and 1e30 and their negatives"}, check_huge_scales},
     {{"wide_heads", "large scores that are sums over a thousand dims and more"}, check_wide_heads},
     {{"rounding_model", "RMS error at most 1.5x that of rounding P to the input type"},
      check_rounding_model},

@@ -104,6 +104,7 @@ class NaiveRun {
       plain += q[d] * k[d];
     }
     const float dot = fault_ == Fault::kFloatSums ? plain : static_cast<float>(exact);
+    if (fault_ == Fault::kFusedMax) return dot;
     return dot * (fault_ == Fault::kAbsScale ? std::fabs(a_.scale) : a_.scale);
   }
 
@@ -130,7 +131,12 @@ class NaiveRun {
     const std::int64_t seen = visible(r, i);
     const std::int64_t out = at(a_.out, a_.cu_seqlens_q, r, i, h);
     std::vector<float> o(static_cast<std::size_t>(a_.v_head_dim), 0.0f);
-    const float m = scores_of(r, h, i, s);
+    const bool fused = fault_ == Fault::kFusedMax;
+    const float highest = scores_of(r, h, i, s);
+    const float m = fused ? highest * a_.scale : highest;
+    if (fused) {
+      for (float& x : s) x = std::fma(a_.scale, x, -m);
+    }
     float sum = 0;
     const std::int64_t summed = fault_ == Fault::kMasksByZero ? a_.cu_seqlens_k.length(r) : seen;
     // A slice is summed by itself, then added.
@@ -138,7 +144,7 @@ class NaiveRun {
       std::vector<float> part(o.size(), 0.0f);
       float part_sum = 0;
       for (std::int64_t j = slice; j < summed; j += slices_) {
-        float p = j < seen ? std::exp(s[static_cast<std::size_t>(j)] - m) : 0.0f;
+        float p = j < seen ? std::exp(s[static_cast<std::size_t>(j)] - (fused ? 0.0f : m)) : 0.0f;
         part_sum += p;
         if (fault_ == Fault::kBf16P) p = through(DType::kBFloat16, p);
         add(p, j, part);

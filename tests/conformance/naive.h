@@ -31,6 +31,7 @@ enum class Fault {
   kBf16Accumulation,   // o in bfloat16
   kBf16P,              // p in bfloat16 whatever the input
   kNoMax,              // exp without subtracting the maximum
+  kFusedMax,           // scale s - m in one rounding, m rounded before
   kAbsScale,           // a negative scale loses its sign
   kFloatSums,          // scores as plain sums in float32, however many dims
   kRoundsTwice,        // float32 out goes through the input type

@@ -81,6 +81,7 @@ const Mutation kMutations[] = {
     {"Bf16P", Fault::kBf16P, {}, "rounding_model"},
     {"NoMax", Fault::kNoMax, {"large_scores"}, "ragged"},
     {"FloatSums", Fault::kFloatSums, {"wide_heads"}, "ragged", DType::kFloat32},
+    {"FusedMax", Fault::kFusedMax, {"huge_scales"}, "ragged"},
     {"AbsScale", Fault::kAbsScale, {"scales"}, "ragged"},
     {"RoundsTwice", Fault::kRoundsTwice, {"rounding_model"}, "ragged"},
     {"RefusesOddDims", Fault::kRefusesOddDims, {"dims", "random"}, "ragged"},

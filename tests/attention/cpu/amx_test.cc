@@ -115,6 +115,54 @@ TEST(AmxTest, MaximaThatGrowWithTheKeys) {
   }
 }
 
+// Whole numbers, so that every score is exact: what is left of a row is its highest keys' mean.
+TEST(AmxTest, HugeScales) {
+  constexpr std::int64_t kRows = 37, kKeys = 300, kDq = 24, kDv = 16;
+  const Shape shape = {DType::kBFloat16, kDq, kDv};
+  std::mt19937_64 random(9);
+  ElementMatrix q(DType::kBFloat16, kRows, kDq), k(DType::kBFloat16, kKeys, kDq),
+      v(DType::kBFloat16, kKeys, kDv), out(DType::kFloat32, kRows, kDv);
+  v.fill(random);
+  const auto whole = [&] { return static_cast<float>(static_cast<int>(random() % 9) - 4); };
+  for (std::int64_t d = 0; d < kDq; ++d) {
+    for (std::int64_t r = 0; r < kRows; ++r) q.set(r, d, whole());
+    for (std::int64_t j = 0; j < kKeys; ++j) k.set(j, d, whole());
+  }
+  const std::vector<std::int64_t> seen(kRows, kKeys);
+  for (const Kernels* table : tables()) {
+    for (float scale : {1.5f, 1e8f, -1e8f, 1e30f, -1e30f, 1e35f}) {
+      SCOPED_TRACE(std::string(table->name) + ", scale " + std::to_string(scale));
+      const std::vector<float> lse = attend(*table, shape, scale, q, k, v, out);
+      expect_attended(attend_in_double(q, k, v, shape, scale, seen), out, lse, shape,
+                      tolerance_of(true));
+      if (HasFatalFailure()) return;
+    }
+    for (const float beyond : attend(*table, shape, 3e38f, q, k, v, out)) {
+      EXPECT_TRUE(std::isfinite(beyond));
+    }
+  }
+}
+
+TEST(AmxTest, ScoresOfMinusInfinityWeighNothing) {
+  constexpr std::int64_t kRows = 33, kKeys = 100, kDq = 8, kDv = 16;
+  const Shape shape = {DType::kBFloat16, kDq, kDv};
+  std::mt19937_64 random(10);
+  ElementMatrix q(DType::kBFloat16, kRows, kDq), k(DType::kBFloat16, kKeys, kDq),
+      v(DType::kBFloat16, kKeys, kDv), out(DType::kFloat32, kRows, kDv);
+  for (ElementMatrix* m : {&q, &k, &v}) m->fill(random);
+  for (std::int64_t r = 0; r < kRows; ++r) q.set(r, 0, 1.0f);
+  for (std::int64_t j = 0; j < 70; ++j) k.set(j, 0, -INFINITY);
+  const std::vector<std::int64_t> seen(kRows, kKeys);
+  for (const Kernels* table : tables()) {
+    for (float scale : {0.4f, 8.0f}) {
+      const std::vector<float> lse = attend(*table, shape, scale, q, k, v, out);
+      expect_attended(attend_in_double(q, k, v, shape, scale, seen), out, lse, shape,
+                      tolerance_of(true));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // A NaN in a row of q, and a NaN key, stay where they belong; an infinite score does not hang.
 TEST(AmxTest, NanStaysInItsRow) {
   constexpr std::int64_t kRows = 40, kKeys = 300, kDq = 24, kDv = 16;

@@ -8,6 +8,9 @@
 // Scores are taken relative to a base that is known before the span is (FlashAttention's running
 // maximum, but stale): no reduction over a row is needed. A row that outgrows its base by more than
 // 2^8 is noticed by its sum, after which it gets a new one and the span is done again.
+//
+// c S + b is one instruction, and errs by a rounding of c S: fine for the scales of models. From
+// |scale| = kLargeScale on, where that error would grow without a bound, it is c (S + b) instead.
 #pragma once
 
 #include <cmath>
@@ -32,6 +35,24 @@ inline constexpr float kExp2B = 9.03558f;
 inline constexpr float kMostWeight = 256.0f * kWeightScale;
 inline constexpr float kRebaseGrowth = 6.0f;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kLargeScale = 1.0f;
+
+// The factors of a span's scores: x = outer (inner s + base).
+struct Factors {
+  explicit Factors(float scale) {
+    const float size = scale < 0 ? -scale : scale;
+    large = size > kLargeScale;
+    if (!large) {
+      inner = scale * kLog2E;
+    } else {
+      inner = scale < 0 ? -1.0f : 1.0f;
+      outer = (size < __FLT_MAX__ / kLog2E ? size : __FLT_MAX__ / kLog2E) * kLog2E;
+    }
+  }
+  bool large = false;
+  float inner = 0.0f;
+  float outer = 1.0f;  // 1 but for large scales
+};
 
 // The rows of one span's softmax, done a few at a time. What limits a step is the number of
 // instructions beside its multiplies: the rows are unrolled, and no operand is overwritten that is
@@ -52,8 +73,10 @@ struct SpanSoftmax {
   std::byte* l_out = nullptr;           // [32][16]
   const std::uint32_t* seen = nullptr;  // which keys row r sees, a bit each, [32]; null: all
   std::int64_t rows = 0;                // left
-  Vec scale = Isa::set1(0.0f);          // with log2(e)
-  Vec most = Isa::set1(0.0f);           // largest sum of two weights so far, lane by lane
+  bool large = false;                   // scale: then seen is not null
+  Vec inner = Isa::set1(0.0f);          // of Factors
+  Vec outer = Isa::set1(1.0f);
+  Vec most = Isa::set1(0.0f);  // largest sum of two weights so far, lane by lane
 
   bool fills_step() const { return rows >= kRowsAStep; }
 
@@ -95,9 +118,13 @@ struct SpanSoftmax {
   template <bool kMasked, int kRow>
   [[gnu::always_inline]] void one() {
     constexpr std::int64_t kAt = kRow * 64;
-    Vec x0 = Isa::fma(scale, Isa::load(s + kAt), Isa::set1(base[kRow]));
-    Vec x1 = Isa::fma(scale, Isa::load(s + kCellBytes + kAt), Isa::set1(base[kRow]));
+    Vec x0 = Isa::fma(inner, Isa::load(s + kAt), Isa::set1(base[kRow]));
+    Vec x1 = Isa::fma(inner, Isa::load(s + kCellBytes + kAt), Isa::set1(base[kRow]));
     if constexpr (kMasked) {
+      if (large) {
+        x0 = Isa::mul(x0, outer);
+        x1 = Isa::mul(x1, outer);
+      }
       x0 = Isa::select(seen[kRow] & 0xffff, x0, Isa::set1(-kInfinity));
       x1 = Isa::select(seen[kRow] >> 16, x1, Isa::set1(-kInfinity));
     }
@@ -124,9 +151,10 @@ class GroupStep {
 
  public:
   GroupStep(const Geometry& geometry, float scale, void* scratch)
-      : geometry_(geometry), scratch_(static_cast<Scratch*>(scratch)), product_(scratch_->spill) {
-    scale_ = Isa::set1(scale * kLog2E);
-  }
+      : geometry_(geometry),
+        scratch_(static_cast<Scratch*>(scratch)),
+        product_(scratch_->spill),
+        factors_(scale) {}
 
   // A group's rows against all keys of a panel; `visible` as in Step, or null.
   void run(const std::byte* queries, const Step& step, const std::int32_t* visible,
@@ -135,6 +163,7 @@ class GroupStep {
     rows_ = rows;
     o_ = state;
     stats_ = reinterpret_cast<GroupStats*>(state + geometry_.group_o_bytes());
+    stats_->log2 = factors_.outer;
     const std::byte* keys = static_cast<const std::byte*>(step.panel);
     const std::byte* values = keys + geometry_.keys_bytes();
     const std::int64_t end = visible ? visible[rows - 1] : step.keys;
@@ -186,7 +215,8 @@ class GroupStep {
   [[gnu::always_inline]] SpanSoftmax<Isa> begin_span(std::int64_t span) {
     const std::int64_t first_key = key_ + span * kSpan;
     const std::int64_t keys_left = count_ - span * kSpan;
-    const bool all = keys_left >= kSpan && (!visible_ || visible_[0] >= first_key + kSpan);
+    const bool all =
+        !factors_.large && keys_left >= kSpan && (!visible_ || visible_[0] >= first_key + kSpan);
     if (!all) mark_seen(first_key, keys_left < kSpan ? keys_left : kSpan);
     return softmax_of(span, all ? nullptr : scratch_->seen);
   }
@@ -211,7 +241,9 @@ class GroupStep {
     softmax.l_out = reinterpret_cast<std::byte*>(stats_->l[stats_->turn ^ 1]);
     softmax.seen = seen;
     softmax.rows = kGroupRows;
-    softmax.scale = scale_;
+    softmax.large = factors_.large;
+    softmax.inner = Isa::set1(factors_.inner);
+    softmax.outer = Isa::set1(factors_.outer);
     return softmax;
   }
 
@@ -230,15 +262,17 @@ class GroupStep {
     for (std::int64_t r = 0; r < kGroupRows; ++r) {
       const std::uint32_t bits = seen ? seen[r] : 0xffffffffu;
       const Vec never = Isa::set1(-kInfinity);
-      const Vec s0 = Isa::mul(Isa::load(s + r * 64), scale_);
-      const Vec s1 = Isa::mul(Isa::load(s + kCellBytes + r * 64), scale_);
+      const Vec inner = Isa::set1(factors_.inner);
+      const Vec s0 = Isa::mul(Isa::load(s + r * 64), inner);
+      const Vec s1 = Isa::mul(Isa::load(s + kCellBytes + r * 64), inner);
       const float most =
           Isa::reduce_max(Isa::max(Isa::select(bits & 0xffff, s0, never),
                                    Isa::max(Isa::select(bits >> 16, s1, never), never)));
       const float before = -stats_->base[r];
-      if (!(most > before + kRebaseGrowth)) continue;
+      const float growth = (most - before) * factors_.outer;
+      if (!(growth > kRebaseGrowth)) continue;
       stats_->base[r] = -most;
-      if (before != -kInfinity) rescale(span, r, ::exp2f(before - most));
+      if (before != -kNothing) rescale(span, r, ::exp2f(-growth));
     }
     softmax_of(span, seen).finish();
   }
@@ -277,7 +311,7 @@ class GroupStep {
   const Geometry& geometry_;
   Scratch* scratch_;
   TileProduct<Isa> product_;
-  Vec scale_;  // with log2(e)
+  const Factors factors_;
   // the group at hand
   const std::int32_t* visible_ = nullptr;
   std::int64_t rows_ = 0;

@@ -34,10 +34,13 @@ inline constexpr std::int64_t kStripeSpans = kStripe / kSpan;
 // The sums of a group beside o.
 struct GroupStats {
   float l[2][kGroupRows][16];  // partial row sums, 16 lanes; two, so that a span can be redone
-  float base[kGroupRows];      // what is added to scores, in log2; +inf: nothing seen
+  float base[kGroupRows];      // what is added to scores, in units of `log2`; kNothing: none seen
   std::int64_t turn;           // which of l is current
-  std::int64_t unused[7];      // keeps the next group on a cache line
+  float log2;                  // a unit of base, in log2
+  float unused[13];            // keeps the next group on a cache line
 };
+// Finite, so that a score of -inf weighs 0 from the start.
+inline constexpr float kNothing = __FLT_MAX__;
 
 // A group's working memory: scores of two spans, P of a stripe, and a place for the tiles that
 // nothing waits for.

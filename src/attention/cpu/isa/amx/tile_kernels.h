@@ -82,7 +82,7 @@ struct TileKernels {
     for (std::int64_t r = 0; r < rows; r += kGroupRows) {
       std::memset(group, 0, static_cast<std::size_t>(geometry.group_state_bytes()));
       auto* stats = reinterpret_cast<GroupStats*>(group + geometry.group_o_bytes());
-      for (float& base : stats->base) base = kInfinity;
+      for (float& base : stats->base) base = kNothing;
       group += geometry.group_state_bytes();
     }
   }
@@ -120,10 +120,7 @@ struct TileKernels {
       if (r + kRowsAhead < rows) prefetch_row(out_rows[r + kRowsAhead], out_bytes);
       write_row(group + row * 64, Isa::set1(factor), shape.v_head_dim, out_dtype, out_rows[r]);
       if (lse_rows && lse_rows[r]) {
-        *lse_rows[r] = l == 0.0f
-                           ? -std::numeric_limits<float>::infinity()
-                           : static_cast<float>(::log(static_cast<double>(l)) - kLogWeightScale -
-                                                static_cast<double>(stats->base[row]) * kLn2Exact);
+        *lse_rows[r] = lse(l, static_cast<double>(stats->base[row]) * stats->log2);
       }
     }
   }
@@ -171,6 +168,15 @@ struct TileKernels {
   }
 
  private:
+  // Of a row whose weights sum to l, relative to a base in log2. Beyond the range of float it is
+  // the nearest number: an infinite lse means a row that sees nothing.
+  static float lse(float l, double base) {
+    if (l == 0.0f) return -kInfinity;
+    const double exact = ::log(static_cast<double>(l)) - kLogWeightScale - base * kLn2Exact;
+    constexpr double kMost = __FLT_MAX__;
+    return static_cast<float>(exact > kMost ? kMost : exact < -kMost ? -kMost : exact);
+  }
+
   // A row of o, its tiles kCellBytes apart.
   static void write_row(const std::byte* o, typename Isa::Vec factor, std::int64_t n, DType dtype,
                         void* to) {
