@@ -213,6 +213,7 @@ std::int64_t Planner::size_request(std::size_t r, const Caps& caps) {
 }
 
 // Large units share most work; with fewer than a few a worker, the last ones leave workers idle.
+// The last groups of heads become smaller than these, see units.cc.
 void Planner::size_units() {
   Caps caps;
   while (true) {
@@ -225,10 +226,10 @@ void Planner::size_units() {
       if (plan_.requests[r].new_tokens == 0) continue;
       largest = std::max(largest, state_->requests[r].unit_rows / block_q);
     }
-    if (state_->workers == 1 || units >= 4 * state_->workers) return;
+    if (state_->workers == 1 || units >= 2 * state_->workers) return;
     if (caps.heads > 1) {
       caps.heads /= 2;
-    } else if (units < 2 * state_->workers && largest > 1) {
+    } else if (largest > 1) {
       caps.blocks = largest / 2;
     } else {
       return;

@@ -25,6 +25,7 @@ class Layout {
       unit.end = std::min(t + kAppendTokens, state_.total_tokens);
       state_.append.push_back(unit);
     }
+    heads_left_ = expanded_heads();
     for (std::int64_t r : heaviest_first()) {
       const RequestPlan& plan = plans_[static_cast<std::size_t>(r)];
       if (plan.new_tokens == 0) continue;
@@ -66,19 +67,34 @@ class Layout {
     return state_.requests[static_cast<std::size_t>(r)].unit_rows;
   }
 
-  // The last chunk sees most keys.
+  // Heads times chunks of everything expanded: what workers share out.
+  std::int64_t expanded_heads() const {
+    std::int64_t count = 0;
+    for (std::size_t r = 0; r < plans_.size(); ++r) {
+      if (plans_[r].new_tokens == 0 || plans_[r].form != Form::kExpanded) continue;
+      count += ceil_div(plans_[r].new_tokens, state_.requests[r].unit_rows) * g_.num_heads;
+    }
+    return count;
+  }
+
+  // The last chunk sees most keys. Groups of heads become smaller towards the end, so that workers
+  // end together.
   void add_expanded(std::int64_t r, const RequestPlan& plan) {
     const std::int64_t chunk = unit_rows(r);
     const std::int64_t chunks = ceil_div(plan.new_tokens, chunk);
     std::vector<Unit>& units = round(0).attend;
     for (std::int64_t c = chunks; c-- > 0;) {
-      for (std::int64_t h = 0; h < g_.num_heads; h += plan.head_group) {
-        Unit unit;
-        unit.target = r;
-        unit.begin = c * chunk;
-        unit.end = std::min(unit.begin + chunk, plan.new_tokens);
-        unit.head_begin = h;
-        unit.head_end = std::min(h + plan.head_group, g_.num_heads);
+      Unit unit;
+      unit.target = r;
+      unit.begin = c * chunk;
+      unit.end = std::min(unit.begin + chunk, plan.new_tokens);
+      while (unit.head_end < g_.num_heads) {
+        const std::int64_t share = ceil_div(heads_left_, 2 * state_.workers);
+        const std::int64_t group =
+            state_.workers > 1 ? std::min(plan.head_group, share) : plan.head_group;
+        unit.head_begin = unit.head_end;
+        unit.head_end = std::min(unit.head_begin + group, g_.num_heads);
+        heads_left_ -= unit.head_end - unit.head_begin;
         units.push_back(unit);
       }
     }
@@ -172,6 +188,7 @@ class Layout {
   const std::vector<RequestPlan>& plans_;
   const std::int64_t capacity_;
   PlanState& state_;
+  std::int64_t heads_left_ = 0;  // of expanded_heads(), not in a unit yet
   std::size_t current_ = 0;
   std::int64_t used_ = 0, places_ = 0, partial_rows_ = 0;
   std::int64_t max_places_ = 0, max_partial_rows_ = 0;
