@@ -27,9 +27,9 @@ struct Accuracy {
 enum class KeySource : std::uint8_t { kGiven, kProjected };
 
 // The limits for results of one dtype (docs/numerics.md). Output: float32 2e-5 (1 + |ref|);
-// bfloat16 and float16 one unit in the last place of the reference and 1e-2 rms(v). Log-sum-exp:
-// 1e-5 and 1e-3. Where keys are projected from latents, and so rounded once more, 3e-2 rms(v), and
-// of log-sum-exp 1e-5 and 1e-2 of 1 + |ref|.
+// bfloat16 and float16 one unit in the last place of the reference and 1e-2 and 2e-3 rms(v).
+// Log-sum-exp: 1e-5 and 1e-3, or 2^-20 |ref| where that is more. Where keys are projected from
+// latents, and so rounded once more, 3e-2 rms(v), and of log-sum-exp 1e-5 and 1e-2 of 1 + |ref|.
 class Comparison {
  public:
   Comparison(DType dtype, double v_rms, KeySource keys)

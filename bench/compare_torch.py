@@ -32,6 +32,7 @@ def arguments():
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--samples", type=int, default=7)
+    parser.add_argument("--peers", default="", help="only peers with one of these in their name, such as flash")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32", "float16"])
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -93,7 +94,9 @@ def contestants(torch, libmla, options, length):
     calls = {"libmla": ours, "torch flash, v padded": flash_padded, "torch sdpa": sdpa_unpadded}
     if heads * length * length * 4 <= 2 << 30:
         calls["vllm formula"] = vllm_formula
-    return calls
+    wanted = options.peers.split(",")
+    return {name: call for name, call in calls.items()
+            if name == "libmla" or any(word in name for word in wanted)}
 
 
 def verify(torch, calls):

@@ -32,6 +32,14 @@ TEST(Accuracy, LogSumExpCounts) {
   EXPECT_FALSE(comparison.accuracy().passed());
 }
 
+TEST(Accuracy, LimitsAreThoseOfTheDocs) {
+  Comparison half(DType::kFloat16, 1.0, KeySource::kGiven);
+  half.out(0.0, 1.0);
+  EXPECT_NEAR(half.accuracy().out.allowed, ulp(DType::kFloat16, 1.0) + 2e-3, 1e-12);
+  half.lse(0.0, 4e6);  // where float32 itself is no better
+  EXPECT_NEAR(half.accuracy().lse.allowed, 4e6 / 1048576, 1e-9);
+}
+
 TEST(Accuracy, EmptyRowsAgreeAndNothingElseInfiniteDoes) {
   Comparison comparison(DType::kBFloat16, 1.0, KeySource::kProjected);
   comparison.lse(-kInfinity, -kInfinity);
