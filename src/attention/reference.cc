@@ -83,6 +83,7 @@ class ReferenceRun {
  private:
   // s = scale q k^T, for the keys each row sees.
   void score(const Item& item, const Request& request, std::int64_t keys, Scratch* scratch) const {
+    if (keys == 0) return;  // the strides of no rows may be anything
     const std::int64_t dim = args_.qk_head_dim;
     const std::int64_t base =
         request_base(args_.k, item.request, request.k_begin) + item.head * args_.k.head_stride;
@@ -130,12 +131,13 @@ class ReferenceRun {
   // o = p v
   void weigh(const Item& item, const Request& request, std::int64_t keys, Scratch* scratch) const {
     const std::int64_t dim = args_.v_head_dim;
-    const std::int64_t base =
-        request_base(args_.v, item.request, request.k_begin) + item.head * args_.v.head_stride;
     const auto out_row = [&](std::int64_t i) {
       return out_ + ((request.q_begin + item.first + i) * args_.num_heads + item.head) * dim;
     };
     for (std::int64_t i = 0; i < item.rows; ++i) std::fill_n(out_row(i), dim, 0.0);
+    if (keys == 0) return;  // as above
+    const std::int64_t base =
+        request_base(args_.v, item.request, request.k_begin) + item.head * args_.v.head_stride;
     for (std::int64_t start = 0; start < keys; start += kBlockKeys) {
       const std::int64_t end = std::min(start + kBlockKeys, keys);
       for (std::int64_t j = start; j < end; ++j) {

@@ -95,16 +95,17 @@ class Walk {
 
   void write_outputs(std::int64_t head) {
     const attention::Rows& out = run_.args.out;
+    float* const lse = run_.args.lse;
     for (std::int64_t b = 0; b < blocks_; ++b) {
       for (std::int64_t i = 0; i < row_count(b); ++i) {
         const std::int64_t token = request_.first_token + first_row(b) + i;
         memory_.out_rows[i] =
             at(out.data, g_.out_dtype, token * out.token_stride + head * out.head_stride);
-        memory_.lse_rows[i] = run_.args.lse + head * run_.args.lse_head_stride + token;
+        if (lse != nullptr) memory_.lse_rows[i] = lse + head * run_.args.lse_head_stride + token;
       }
       g_.kernels->finish(g_.expanded_shape(), row_count(b), memory_.state(place(head, b)),
                          g_.out_dtype, memory_.out_rows,
-                         run_.args.lse != nullptr ? memory_.lse_rows : nullptr);
+                         lse != nullptr ? memory_.lse_rows : nullptr);
     }
   }
 

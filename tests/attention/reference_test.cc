@@ -78,6 +78,16 @@ TEST(Reference, ZeroLengthsOfEveryKind) {
   EXPECT_EQ(answer.lse, (std::vector<double>{-kInf, -kInf, 0}));
 }
 
+TEST(Reference, WithoutKeysTheirStridesAreFree) {
+  TestBatch batch({{2, 1}, {0, 0}, 3, 2, 1});
+  batch.args.k.token_stride = batch.args.k.head_stride = std::numeric_limits<std::int64_t>::max();
+  batch.args.v.token_stride = batch.args.v.head_stride = std::numeric_limits<std::int64_t>::min();
+  const auto answer = batch.reference();
+  ASSERT_TRUE(answer.status.ok());
+  EXPECT_EQ(answer.out, std::vector<double>(9, 0));
+  EXPECT_EQ(answer.lse, std::vector<double>(9, -kInf));
+}
+
 TEST(Reference, MaskedKeysAreNotRead) {
   TestBatch batch({{2}, {2}, 1, 1, 1});
   batch.v = {3, kNaN};
@@ -116,7 +126,7 @@ TEST(Reference, EitherOutputMayBeLeftOut) {
 }
 
 TEST(Reference, ScoresThatCannotBeHeldAreAnError) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if MLA_SANITIZED
   GTEST_SKIP() << "the sanitizers' allocators end the program instead of failing";
 #endif
   // 2^48 keys that are all the same one.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -252,6 +253,23 @@ TEST_P(AttentionLaws, ShiftedKeysGiveTheSameOutput) {
     attend(batch.args);
     expect_near(batch.out, out, seed);
   }
+}
+
+// Free means any 64 bits: nothing may be computed from the strides and offsets of rows that are
+// not.
+TEST_P(AttentionLaws, RowsThatAreNotHaveAnyStrides) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  const std::vector<std::int64_t> offsets{kMax, -kMax, kMax};
+  TestBatch batch({{3, 0, 2}, {0, 0, 0}, 3, 5, 4});
+  start(batch, 1);
+  for (ConstRows* rows : {&batch.args.k, &batch.args.v}) *rows = {nullptr, kMax, -kMax, nullptr};
+  attend(batch.args);
+  EXPECT_EQ(batch.out, std::vector<float>(batch.out.size(), 0.0f));
+  EXPECT_EQ(batch.lse,
+            std::vector<float>(batch.lse.size(), -std::numeric_limits<float>::infinity()));
+  batch.args.k.request_offsets = batch.args.v.request_offsets = offsets.data();
+  attend(batch.args);
+  EXPECT_EQ(batch.out, std::vector<float>(batch.out.size(), 0.0f));
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, AttentionLaws, testing::ValuesIn(runnable()), row_name);

@@ -36,7 +36,7 @@ struct Few {
 
   struct Memory {
     Memory(const Layout<Isa>& layout, const Shape& shape, void* memory)
-        : width(round_up(larger(shape.qk_head_dim, layout.dv), kGroup)),
+        : width(row_width(layout, shape)),
           queries(static_cast<float*>(memory)),
           keys(queries + kMaxRows * width),
           scores(keys + kKeys * width) {}
@@ -44,11 +44,15 @@ struct Few {
     float* queries;
     float* keys;    // [kKeys, width]
     float* scores;  // [kKeys, kGroup]
-    Index floats() const { return kMaxRows * width + kKeys * width + kKeys * kGroup; }
   };
 
+  static Index row_width(const Layout<Isa>& layout, const Shape& shape) {
+    return round_up(larger(shape.qk_head_dim, layout.dv), kGroup);
+  }
+
   static Index bytes(const Shape& shape) {
-    return Memory(Layout<Isa>(shape), shape, nullptr).floats() * Index{sizeof(float)};
+    const Index width = row_width(Layout<Isa>(shape), shape);
+    return (kMaxRows * width + kKeys * width + kKeys * kGroup) * Index{sizeof(float)};
   }
 
   static void pack(const Shape& shape, const void* const* rows, Index count, void* memory) {
