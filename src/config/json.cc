@@ -3,13 +3,55 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mla::json {
+namespace {
 
-std::optional<Value> parse(std::string_view text) {
+// Keeps nothing of a text but how many bytes were read when it turned out not to be JSON.
+struct FaultFinder : nlohmann::json_sax<Value> {
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    bytes_read = position;
+    return false;
+  }
+
+  std::size_t bytes_read = 0;
+};
+
+Error not_json(std::string_view text) {
+  FaultFinder finder;
+  Value::sax_parse(text.begin(), text.end(), &finder);
+  if (finder.bytes_read > text.size()) {
+    return {ErrorCode::kNotJson, "",
+            fmt::format("not valid JSON: it ends too early, after {} bytes", text.size())};
+  }
+  const std::string_view before = text.substr(0, std::max<std::size_t>(finder.bytes_read, 1) - 1);
+  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+  return {ErrorCode::kNotJson, "",
+          fmt::format("not valid JSON at line {}, column {}",
+                      1 + std::count(before.begin(), before.end(), '\n'),
+                      1 + before.size() - line_start)};
+}
+
+}  // namespace
+
+Result<Value> parse(std::string_view text) {
   Value value = Value::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) return std::nullopt;
+  if (value.is_discarded()) return not_json(text);
   return value;
 }
 

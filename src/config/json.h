@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +17,8 @@ using Value = nlohmann::json;
 // Keeps the order of the fields, for answers.
 using Answer = nlohmann::ordered_json;
 
-// Nothing where the text is not JSON.
-std::optional<Value> parse(std::string_view text);
+// kNotJson, with the place, where the text is not JSON.
+Result<Value> parse(std::string_view text);
 // One line; bytes that are not UTF-8 are replaced.
 std::string dump(const Answer& answer);
 

@@ -214,9 +214,8 @@ json::Answer to_answer(const ModelConfig& config) {
 }  // namespace
 
 Result<ModelConfig> parse_model_config(std::string_view text, std::string_view source) {
-  const std::optional<json::Value> value = json::parse(text);
-  Result<ModelConfig> config =
-      value ? read(*value) : Error{ErrorCode::kNotJson, "", "not valid JSON"};
+  const Result<json::Value> value = json::parse(text);
+  Result<ModelConfig> config = value ? read(*value) : value.error();
   if (config || source.empty()) return config;
   Error error = config.error();
   error.message = fmt::format("{}: {}", source, error.message);

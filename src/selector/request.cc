@@ -276,8 +276,10 @@ Result<Problem> read_problem(const json::Value& object, Compat compat) {
 }  // namespace
 
 Result<Request> parse_request(std::string_view text) {
-  const std::optional<json::Value> value = json::parse(text);
-  if (!value) return Error{ErrorCode::kInvalidRequest, "", "the request is not valid JSON"};
+  const Result<json::Value> value = json::parse(text);
+  if (!value) {
+    return Error{ErrorCode::kInvalidRequest, "", "the request is " + value.error().message};
+  }
   if (!value->is_object()) {
     return Error{ErrorCode::kInvalidRequest, "",
                  fmt::format("the request must be an object, got {}", json::type_name(*value))};

@@ -155,6 +155,16 @@ TEST(ModelConfig, DeepNestingIsNoStackOverflow) {
             ErrorCode::kWrongType);
 }
 
+TEST(ModelConfig, NotJsonTellsWhere) {
+  EXPECT_EQ(parse_model_config("{\n  \"a\": 1,\n  b\n}", "").error().message,
+            "not valid JSON at line 3, column 3");
+  EXPECT_EQ(parse_model_config("x", "").error().message, "not valid JSON at line 1, column 1");
+  for (const char* text : {"", "{", "{\"a\": [1, 2", "\"text"}) {
+    const std::string message = parse_model_config(text, "").error().message;
+    EXPECT_NE(message.find("ends too early"), std::string::npos) << text << ": " << message;
+  }
+}
+
 double scale_of(const Json& config) {
   const Result<ModelConfig> result = parse_model_config(config.dump(), "");
   EXPECT_TRUE(result.ok());
