@@ -34,27 +34,47 @@ TEST(Sizes, TheMedianFileFitsOneHundredAndFiftyLines) {
   EXPECT_LE(sizes[sizes.size() / 2], 150u);
 }
 
-// clang-format puts a function's closing brace at the indentation of its first line. A body is
-// taken for a function's when its opening line ends with "{" behind a ")".
+// Text of a line without string literals, characters and comments.
+std::string code_of(const std::string& line) {
+  static const std::regex text(R"("(\\.|[^"\\])*"|'(\\.|[^'\\])')");
+  const std::string without = std::regex_replace(line, text, "\"\"");
+  return without.substr(0, without.find("//"));
+}
+
+// A body is taken for a function's when its opening line ends with "{" behind a ")"; it ends where
+// its braces do.
 std::size_t longest_function(const Source& source, std::size_t* first_line) {
-  static const std::regex opening(R"(^( {0,2})\S.*\).*\{$|^( {0,2})    \S.*\).*\{$)");
+  static const std::regex opening(R"(^\s*\S.*\).*\{$)");
   static const std::regex other(R"(^\s*(if|for|while|switch|else|do|\}|namespace|enum)\b.*)");
   std::size_t longest = 0;
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
-    if (!std::regex_match(source.lines[i], opening) || std::regex_match(source.lines[i], other)) {
-      continue;
+    const std::string& first = source.lines[i];
+    if (!std::regex_match(first, opening) || std::regex_match(first, other)) continue;
+    std::ptrdiff_t depth = 0;
+    std::size_t end = i;
+    for (; end < source.lines.size(); ++end) {
+      const std::string code = code_of(source.lines[end]);
+      depth += std::count(code.begin(), code.end(), '{');
+      depth -= std::count(code.begin(), code.end(), '}');
+      if (depth <= 0) break;
     }
-    for (std::size_t j = i + 1; j < source.lines.size(); ++j) {
-      const std::size_t indent = source.lines[j].find_first_not_of(' ');
-      if (indent == std::string::npos || indent > 2 || source.lines[j][indent] != '}') continue;
-      if (j - i + 1 > longest) {
-        longest = j - i + 1;
-        *first_line = i + 1;
-      }
-      break;
+    if (end < source.lines.size() && end - i + 1 > longest) {
+      longest = end - i + 1;
+      *first_line = i + 1;
     }
   }
   return longest;
+}
+
+TEST(Sizes, TheEndOfAFunctionIsItsOwnBrace) {
+  std::size_t line = 0;
+  EXPECT_EQ(longest_function({"", {"int f() {", "  if (x) {", "  }", "}", "}"}}, &line), 4u);
+  EXPECT_EQ(line, 1u);
+  const Source method{"",
+                      {"class A {", "  int f(int a,", "        int b) {", "  }", "  int g(",
+                       "      int b) const {", "    return 1;", "  }", "};"}};
+  EXPECT_EQ(longest_function(method, &line), 3u);
+  EXPECT_EQ(line, 6u);
 }
 
 TEST(Sizes, FunctionsFitSixtyLines) {
@@ -66,13 +86,6 @@ TEST(Sizes, FunctionsFitSixtyLines) {
     seen = std::max(seen, longest);
   }
   EXPECT_GT(seen, 20u);  // the test sees functions at all
-}
-
-// Text of a line without string literals and comments.
-std::string code_of(const std::string& line) {
-  static const std::regex text(R"("(\\.|[^"\\])*")");
-  const std::string without = std::regex_replace(line, text, "\"\"");
-  return without.substr(0, without.find("//"));
 }
 
 TEST(Library, NeverPrintsThrowsOrExits) {
