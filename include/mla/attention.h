@@ -137,7 +137,8 @@ MLA_API Result<double> probe_peak(const Implementation& implementation, DType dt
 
 // The same in double precision by plain loops: the yardstick of every test. out is float64
 // [T,H,Dv] and lse float64 [H,T], both contiguous, indexed by the token's place in cu_seqlens_q;
-// either may be null. args.out and args.lse are not used.
+// either may be null. args.out and args.lse are not used. kInvalidArgument as validate() of the
+// rest; kOutOfMemory: total_k.
 MLA_API Status reference(const Args& args, double* out, double* lse,
                          const RunOptions& options = {});
 
@@ -165,6 +166,7 @@ struct MergeArgs {
   const std::uint8_t* merged_tokens = nullptr;
 };
 
+// kInvalidArgument names the field, before anything is written; so does kOutOfMemory.
 MLA_API Status merge(const MergeArgs& args, const RunOptions& options = {});
 
 }  // namespace mla::attention

@@ -19,10 +19,11 @@ struct CachePoolConfig {
   DType dtype = DType::kBFloat16;
 };
 
-// Not thread-safe.
+// Not thread-safe. kInvalidArgument names an argument out of range, such as a sequence that is not
+// open, and changes nothing.
 class MLA_API CachePool {
  public:
-  // kInvalidArgument names the field; kOutOfMemory.
+  // Also kOutOfMemory.
   static Result<CachePool> create(const CachePoolConfig& config);
   ~CachePool();
   CachePool(CachePool&&) noexcept;

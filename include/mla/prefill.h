@@ -144,10 +144,13 @@ class MLA_API Operator {
                                  std::shared_ptr<const attention::Implementation> implementation);
 
   // Chooses each request's form and lays out the work for the executor's workers in the budget. The
-  // scratch memory is allocated here, once, and reused by this operator's later plans.
+  // scratch memory is allocated here, once, and reused by this operator's later plans. Errors:
+  // kInvalidArgument naming the field of the batch, or scratch_bytes where the budget is less than
+  // one unit of work takes; kOutOfMemory.
   Result<Plan> plan(const Batch& batch, const attention::RunOptions& options = {}) const;
   // Appends, then attends. Allocates nothing. Any operator of the same configuration may run the
-  // plan. The same bits for any number of workers. Nothing is written on an error.
+  // plan. The same bits for any number of workers. kInvalidArgument names the argument; nothing is
+  // written on an error.
   Status run(const Plan& plan, const RunArgs& args) const;
 
   const OperatorConfig& config() const;  // scale, dtypes filled in
@@ -162,7 +165,8 @@ class MLA_API Operator {
 
 // The same in double precision by the definition, for `count` of the T tokens: the yardstick of
 // every test. Reads the context from the cache and the new tokens from kv_c and k_pe; appends
-// nothing. out is [count,H,Dv], lse [H,count]; either may be null.
+// nothing. out is [count,H,Dv], lse [H,count]; either may be null. kInvalidArgument names the
+// field.
 struct ReferenceRows {
   const std::int64_t* tokens = nullptr;  // [count], each in [0,T)
   std::int64_t count = 0;
@@ -184,7 +188,8 @@ struct ChunkPart {
 };
 using ContextChunk = std::vector<ChunkPart>;
 
-// row_budget: rows of a chunk at most, >= alignment; alignment: the block size, >= 1.
+// row_budget: rows of a chunk at most, >= alignment; alignment: the block size, >= 1. Otherwise, or
+// where a length is negative: kInvalidArgument.
 MLA_API Result<std::vector<ContextChunk>> plan_context_chunks(
     const std::vector<std::int64_t>& context_lens, std::int64_t row_budget, std::int64_t alignment);
 

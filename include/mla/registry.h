@@ -87,8 +87,9 @@ class MLA_API Registry {
   // Puts the row, under this name, in the place of all rows of an existing name until cleared;
   // CUSTOM too. kUnknownName, kInvalidName (its variant).
   Status override_backend(std::string_view name, Row row);
-  // Without an override it changes nothing.
+  // Without an override it changes nothing. kUnknownName.
   Status clear_override(std::string_view name);
+  // kUnknownName.
   Result<bool> is_overridden(std::string_view name) const;
 
   // Another number after every change, and never that of another registry.
